@@ -69,7 +69,7 @@ pub(super) fn open(settings: &Settings<'_>, variant: Variant) -> Result<Box<dyn 
         pool_bytes,
         durability,
         torn_pages: variant.torn_pages,
-        propagation: variant.propagation,
+        propagation: variant.propagation.into(),
         log_bytes: settings.cache_bytes,
         checkpoint_bytes: settings.cache_bytes / 4,
         ..nandu_storage::Settings::default()

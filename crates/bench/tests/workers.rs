@@ -25,7 +25,7 @@ fn database(ycsb: &Ycsb, settings: &Settings) -> Database {
     let capacity = Some(ByteCount::mib(256));
     let drive = profile.open(SimOptions { capacity, seed: 1, keep_data: true }).unwrap();
     let volume = DeviceVolume::format(drive).unwrap();
-    let volumes = Volumes { data: Box::new(volume), log: None };
+    let volumes = Volumes::new(Box::new(volume), None);
     let database = Database::create(volumes, settings, 7).unwrap();
     ycsb.load(&database, |_| true).unwrap();
     database.drop_cached_pages().unwrap();

@@ -485,10 +485,10 @@ fn a_compact_copy_places_pages_as_the_database_does() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();
     let mut options = DatabaseOptions::default();
-    options.settings.propagation = nandu::PropagationKind::LogStructured;
+    options.settings.propagation = nandu::PropagationKind::LogStructured.into();
     let segmented = nandu::create_database(&directory.join("segmented"), &options).unwrap();
     segmented.close().unwrap();
-    options.settings.propagation = nandu::PropagationKind::InPlace;
+    options.settings.propagation = nandu::PropagationKind::InPlace.into();
     options.settings.torn_pages = nandu::TornPages::LogImages;
     let imaged = nandu::create_database(&directory.join("imaged"), &options).unwrap();
     imaged.close().unwrap();

@@ -9,7 +9,6 @@ use crate::watched::Place;
 use nandu_base::to_index;
 use nandu_device::{Failure, FaultPlan, UnflushedFate};
 use nandu_storage::engine::TornPages;
-use nandu_storage::propagation::PropagationKind;
 
 /// Requests within which a planned fault comes: early, later, late.
 const FAULT_WITHIN_REQUESTS: [u64; 3] = [20, 120, 800];
@@ -102,7 +101,7 @@ impl Simulation<'_> {
             1..=4 => {
                 let settings = &self.scenario.settings;
                 let is_written_twice = settings.torn_pages == TornPages::DoubleWrite
-                    && settings.propagation == PropagationKind::InPlace;
+                    && settings.propagation.kind.overwrites_pages();
                 let place = Place::any(&mut self.rng, is_written_twice);
                 // A lap seldom ends twice, and once its first copies are durable it is too late.
                 let (within, delays) = match place {

@@ -321,7 +321,7 @@ impl<'s> Simulation<'s> {
             Ok::<Box<dyn Volume>, StorageError>(Box::new(watched))
         };
         let log = self.log.as_ref().map(|log| volume(log, of_log)).transpose()?;
-        Ok(Volumes { data: volume(&self.data, of_data)?, log })
+        Ok(Volumes::new(volume(&self.data, of_data)?, log))
     }
 
     pub(crate) fn create(&mut self) -> Result<Database, StorageError> {

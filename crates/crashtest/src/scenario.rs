@@ -12,7 +12,7 @@ use nandu_storage::log::Durability;
 use nandu_storage::plant::Planted;
 use nandu_storage::pool::ReplacementKind;
 use nandu_storage::propagation::log_structured::{PagePacking, SegmentVictimKind};
-use nandu_storage::propagation::{LogStructuredSettings, PropagationKind};
+use nandu_storage::propagation::{LogStructuredSettings, PropagationKind, PropagationSettings};
 
 /// Most bytes between checkpoints in memory, and on a simulated SSD unless pages are large.
 const CHECKPOINT_BYTES_MAX: u64 = 8 << 20;
@@ -213,13 +213,12 @@ impl Scenario {
             page_bytes: nandu_base::to_u32(page_bytes),
             pool_bytes: frame_count * page_bytes,
             replacement,
-            propagation,
+            propagation: placing(propagation, seed, nandu_base::to_u32(page_bytes)),
             torn_pages,
             double_write_bytes,
             durability,
             log_bytes,
             checkpoint_bytes,
-            log_structured: segments(seed, nandu_base::to_u32(page_bytes)),
             ..Settings::default()
         };
         let faults = Faults::any(&mut one_of);
@@ -273,6 +272,13 @@ impl Scenario {
             ..FaultPlan::default()
         }
     }
+}
+
+/// The propagation with its settings, and those of the others, which lie idle.
+fn placing(kind: PropagationKind, seed: u64, page_bytes: u32) -> PropagationSettings {
+    let mut placing = PropagationSettings::from(kind);
+    placing.log_structured = segments(seed, page_bytes);
+    placing
 }
 
 /// Segments of a few pages, so that a small database fills them and has to clean. Drawn apart from the

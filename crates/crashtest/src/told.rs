@@ -65,7 +65,7 @@ fn told_settings(settings: &Settings) -> [Line; 8] {
         ReplacementKind::TwoQ => "two queues",
         ReplacementKind::Lru => "least recently used",
     };
-    let propagation = match settings.propagation {
+    let propagation = match settings.propagation.kind {
         PropagationKind::InPlace => "in their places",
         PropagationKind::LogStructured => "appended to segments",
     };

@@ -17,7 +17,7 @@
 //! # let data = Box::new(DeviceVolume::format(Box::new(device)).unwrap());
 //! # let (log_bytes, checkpoint_bytes) = (4 << 20, 1 << 20);
 //! # let settings = Settings { log_bytes, checkpoint_bytes, ..Settings::default() };
-//! # let database = Database::create(Volumes { data, log: None }, &settings, 1).unwrap();
+//! # let database = Database::create(Volumes::new(data, None), &settings, 1).unwrap();
 //! // A hundredth of the tables that S001 joins, both in random order.
 //! let dataset = Dataset::new(RowWidth::S001, 0.3);
 //! let tables = [TpchTable::Customer, TpchTable::Orders];

@@ -12,7 +12,7 @@ use nandu_storage::StorageError;
 use nandu_storage::btree::Tree;
 use nandu_storage::engine::{Engine, Settings, StructureKind, TornPages, Volumes};
 use nandu_storage::log::Durability;
-use nandu_storage::propagation::{LogStructuredSettings, PropagationKind};
+use nandu_storage::propagation::{LogStructuredSettings, PropagationConfig};
 use std::path::{Path, PathBuf};
 
 const VALUE_BYTES: usize = 100;
@@ -29,10 +29,10 @@ fn measure(directory: &Path, chosen: Settings, record_count: u64) -> Result<(), 
         checkpoint_bytes: 48 << 20,
         ..chosen
     };
-    let Settings { propagation, torn_pages, ref log_structured, .. } = settings;
-    let LogStructuredSettings { file_percent_max, difference_percent_max, .. } = *log_structured;
+    let Settings { torn_pages, .. } = settings;
+    let propagation = settings.propagation.config();
     let data = Box::new(DirectoryVolume::create(directory, DirectoryOptions::default())?);
-    let mut engine = Engine::create(Volumes { data, log: None }, &settings, 1)?;
+    let mut engine = Engine::create(Volumes::new(data, None), &settings, 1)?;
     let file = engine.create_file("rows")?;
     engine.begin()?;
     engine.act(|pages| Tree::create(pages, file).map(drop))?;
@@ -60,8 +60,9 @@ fn measure(directory: &Path, chosen: Settings, record_count: u64) -> Result<(), 
     let (built, after) = (engine.now(), engine.device_counters().0);
     let per_user_byte = |bytes: u64| bytes as f64 / user_bytes as f64;
     let build_s = (built.0 - start.0) as f64 / 1e9;
-    println!("{propagation:?}, {torn_pages:?}: build {build_s:.2} s");
-    if propagation == PropagationKind::LogStructured {
+    println!("{:?}, {torn_pages:?}: build {build_s:.2} s", propagation.kind());
+    if let PropagationConfig::LogStructured(settings) = &propagation {
+        let LogStructuredSettings { file_percent_max, difference_percent_max, .. } = settings;
         println!("  file up to {file_percent_max} %, differences to {difference_percent_max} %");
     }
     let written = after.writes.byte_count - before.writes.byte_count;
@@ -122,12 +123,12 @@ fn main() -> Result<(), StorageError> {
     })?;
     let in_place = |torn_pages| Settings { torn_pages, ..Settings::default() };
     let segments = |file_percent_max, difference_percent_max| Settings {
-        propagation: PropagationKind::LogStructured,
-        log_structured: LogStructuredSettings {
+        propagation: PropagationConfig::LogStructured(LogStructuredSettings {
             file_percent_max,
             difference_percent_max,
             ..LogStructuredSettings::default()
-        },
+        })
+        .into(),
         ..in_place(TornPages::Trust)
     };
     let LogStructuredSettings { file_percent_max, difference_percent_max, .. } =

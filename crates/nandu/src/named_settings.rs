@@ -130,7 +130,7 @@ mod tests {
         let more = with_text(&grouped, "durability.grouped.commit_count=6").unwrap();
         assert_eq!(more.durability, Durability::Grouped { commit_count: 6 });
         let segments = set("log_structured.segment_bytes=2MiB").unwrap();
-        assert_eq!(segments.log_structured.segment_bytes, 2 << 20);
+        assert_eq!(segments.propagation.log_structured.segment_bytes, 2 << 20);
     }
 
     #[test]

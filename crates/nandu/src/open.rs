@@ -5,7 +5,6 @@ use crate::{DirectoryOptions, DirectoryVolume};
 use nandu_storage::StorageError;
 use nandu_storage::database::Database;
 use nandu_storage::engine::{RestartReport, Settings, Volumes};
-use nandu_storage::propagation::PropagationKind;
 use nandu_storage::volume::Volume;
 use std::fs::File;
 use std::io::Read;
@@ -91,7 +90,7 @@ impl NewDatabase {
             new.undos.push(undo);
             log = Some(Box::new(volume));
         }
-        let volumes = Volumes { data: Box::new(data), log };
+        let volumes = Volumes::new(Box::new(data), log);
         let made = Database::create(volumes, &options.settings, new_identity()?);
         new.database = Some(made.map_err(|error| told_of_making(directory, options, error))?);
         Ok(new)
@@ -145,7 +144,7 @@ pub fn open_database(
     };
     let data = open(directory)?;
     let log = options.log_directory.as_deref().map(open).transpose()?;
-    Database::open(Volumes { data, log }, &options.settings)
+    Database::open(Volumes::new(data, log), &options.settings)
 }
 
 /// Where a disk is too small for a new database it is not this or that file that is too long.
@@ -155,15 +154,10 @@ fn told_of_making(
     error: StorageError,
 ) -> StorageError {
     let StorageError::NoSpace { what } = error else { return error };
-    let Settings { log_bytes, propagation, log_structured, .. } = &options.settings;
-    let segments = match propagation {
-        PropagationKind::InPlace => String::new(),
-        PropagationKind::LogStructured => {
-            format!(" and several segments of {} bytes", log_structured.segment_bytes)
-        }
-    };
+    let Settings { log_bytes, propagation, .. } = &options.settings;
+    let beside = propagation.config().told_of_making();
     let what = format!(
-        "{what}; a new database in {} has a log of {log_bytes} bytes{segments}",
+        "{what}; a new database in {} has a log of {log_bytes} bytes{beside}",
         directory.display()
     );
     StorageError::NoSpace { what }

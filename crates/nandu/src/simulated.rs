@@ -69,7 +69,7 @@ impl SimulatedDatabase {
             StorageError::InvalidSetting { what }
         })?);
         let data = Box::new(DeviceVolume::format(Box::new(shared.clone()))?);
-        let volumes = Volumes { data, log: None };
+        let volumes = Volumes::new(data, None);
         let database = Database::create(volumes, settings, seed)?;
         Ok(Self { database, drive: shared })
     }

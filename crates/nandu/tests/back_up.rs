@@ -14,7 +14,7 @@ const ROWS: i64 = 3000;
 
 fn options(propagation: PropagationKind) -> DatabaseOptions {
     let mut options = DatabaseOptions::default();
-    options.settings.propagation = propagation;
+    options.settings.propagation = propagation.into();
     options.settings.pool_bytes = 1 << 20;
     (options.settings.log_bytes, options.settings.checkpoint_bytes) = (8 << 20, 1 << 20);
     options

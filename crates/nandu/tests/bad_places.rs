@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 
 fn options(propagation: PropagationKind, read_only: bool) -> DatabaseOptions {
     let settings = Settings {
-        propagation,
+        propagation: propagation.into(),
         pool_bytes: 256 << 10,
         log_bytes: 1 << 20,
         checkpoint_bytes: 256 << 10,
@@ -75,7 +75,7 @@ fn assert_sound(database: &Database, row_count: usize) {
 
 #[test]
 fn a_closed_database_is_read_where_nothing_can_be_written() {
-    for propagation in PropagationKind::ALL {
+    for &propagation in PropagationKind::ALL {
         let place = tempfile::tempdir().unwrap();
         let directory = place.path().join("shop");
         make(&directory, &options(propagation, false)).close().unwrap();
@@ -128,7 +128,7 @@ fn restore(directory: &Path, files: &BTreeMap<String, Vec<u8>>) {
 #[test]
 fn a_file_that_was_cut_off_is_named_or_was_not_needed() {
     let mut refused = std::collections::BTreeSet::new();
-    let ways = PropagationKind::ALL.into_iter().flat_map(|kind| [(kind, true), (kind, false)]);
+    let ways = PropagationKind::ALL.iter().flat_map(|&kind| [(kind, true), (kind, false)]);
     for (propagation, is_closed) in ways {
         let place = tempfile::tempdir().unwrap();
         let directory = place.path().join("shop");

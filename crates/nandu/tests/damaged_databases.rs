@@ -37,7 +37,7 @@ fn ways() -> [(PropagationKind, TornPages); 4] {
 
 fn options((propagation, torn_pages): (PropagationKind, TornPages)) -> DatabaseOptions {
     let settings = Settings {
-        propagation,
+        propagation: propagation.into(),
         torn_pages,
         page_bytes: PAGE_BYTES,
         pool_bytes: 64 << 10,

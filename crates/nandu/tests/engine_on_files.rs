@@ -33,7 +33,7 @@ fn volume(directory: &Path, is_new: bool) -> Result<Box<dyn Volume>, StorageErro
 
 fn volumes(root: &Path, log_apart: bool, is_new: bool) -> Volumes {
     let log = log_apart.then(|| volume(&root.join("log"), is_new).unwrap());
-    Volumes { data: volume(&root.join("data"), is_new).unwrap(), log }
+    Volumes::new(volume(&root.join("data"), is_new).unwrap(), log)
 }
 
 fn put(engine: &mut Engine, file: FileId, key: u64, value: &[u8]) {

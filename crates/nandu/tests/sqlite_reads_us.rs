@@ -339,7 +339,8 @@ fn the_file_of_a_heap_in_a_log_structured_database_is_empty() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("db");
     let mut options = options(4096, TornPages::Trust);
-    options.settings.propagation = nandu_storage::propagation::PropagationKind::LogStructured;
+    options.settings.propagation =
+        nandu_storage::propagation::PropagationKind::LogStructured.into();
     let database = nandu::create_database(&directory, &options).unwrap();
     let columns = [Column::new("id", ColumnType::Integer)];
     let insert = Step::Insert(vec![Value::Integer(7)]);

@@ -44,7 +44,7 @@ fn database(device: Box<dyn Device + Send>) -> Database {
         checkpoint_bytes: 256 << 10,
         ..Settings::default()
     };
-    let database = Database::create(Volumes { data, log: None }, &settings, 1).unwrap();
+    let database = Database::create(Volumes::new(data, None), &settings, 1).unwrap();
     let mut writing = database.write().unwrap();
     for count in PARTS {
         load(&mut writing, &format!("customer_{count}"), count);

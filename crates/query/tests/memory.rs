@@ -219,8 +219,7 @@ fn database(device: Box<dyn nandu_device::Device + Send>) -> Database {
         checkpoint_bytes: 256 << 10,
         ..nandu_storage::Settings::default()
     };
-    let database =
-        Database::create(Volumes { data, log: None }, &settings, 1).expect("it is empty");
+    let database = Database::create(Volumes::new(data, None), &settings, 1).expect("it is empty");
     let mut writing = database.write().expect("nobody else writes");
     Shape::ALL.into_iter().for_each(|shape| shape.load(&mut writing));
     writing.commit().expect("the device is sound");

@@ -53,7 +53,7 @@ fn database(rows: Rows) -> Database {
         checkpoint_bytes: 256 << 10,
         ..Settings::default()
     };
-    let database = Database::create(Volumes { data, log: None }, &settings, 1).unwrap();
+    let database = Database::create(Volumes::new(data, None), &settings, 1).unwrap();
     let mut writing = database.write().unwrap();
     let mut rng = Rng::new(17);
     load(&mut writing, "left", LEFT_COUNT, rows, &mut rng);

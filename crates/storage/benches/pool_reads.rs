@@ -9,7 +9,7 @@
 use nandu_base::{Rng, to_u32};
 use nandu_device::{Geometry, MemoryConfig, MemoryDevice};
 use nandu_storage::pool::{NoLog, ReplacementKind, WriteBack};
-use nandu_storage::propagation::InPlace;
+use nandu_storage::propagation::{InPlace, Media, Placement};
 use nandu_storage::volume::{DeviceVolume, Io};
 use nandu_storage::{FileId, PageAddress, Pool, PoolConfig, Volume};
 use std::sync::{Arc, Barrier};
@@ -68,10 +68,10 @@ fn filled_pool(frame_count: u32, page_count: u32, replacement: ReplacementKind) 
     let mut volume = DeviceVolume::format(Box::new(device)).expect("a fresh device");
     let file = volume.create("pages").expect("there is room");
     let io = Io::new(Box::new(volume), Arc::default());
-    let in_place = InPlace::new(PAGE_BYTES, PAGE_BYTES, None).expect("pages of a sector");
+    let in_place = InPlace::new(Media::of_data(io), PAGE_BYTES).expect("pages of a sector");
     let config = PoolConfig { page_bytes: PAGE_BYTES, frame_count, replacement };
-    let mut pool =
-        Pool::new(config, Box::new(in_place), io, Box::new(NoLog)).expect("a valid pool");
+    let placement = Placement::new(Box::new(in_place), PAGE_BYTES, None);
+    let mut pool = Pool::new(config, placement, Box::new(NoLog)).expect("a valid pool");
     for page in 1..=page_count {
         let mut frame = pool.create(PageAddress::new(file, page)).expect("a frame");
         frame.bytes_mut()[..USED_BYTES].fill(1);

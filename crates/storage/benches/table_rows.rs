@@ -101,7 +101,7 @@ fn database(pool_bytes: u64) -> Database {
     let device = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
     let data = Box::new(DeviceVolume::format(Box::new(device)).expect("a sound geometry"));
     let settings = Settings { pool_bytes, ..Settings::default() };
-    Database::create(Volumes { data, log: None }, &settings, 1).expect("room")
+    Database::create(Volumes::new(data, None), &settings, 1).expect("room")
 }
 
 fn columns() -> Vec<Column> {

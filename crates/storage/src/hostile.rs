@@ -164,9 +164,8 @@ pub fn read_settings(bytes: &[u8]) -> Result<Seen, StorageError> {
         let Some(fixed) = settings::decode(bytes, "the bytes")? else { return Ok(Seen::default()) };
         let settings = fixed.with(&Settings::default());
         settings.check()?;
-        if !settings.propagation.overwrites_pages() {
-            settings.segments().check(nandu_base::to_u32(SECTOR_BYTES as u64))?;
-        }
+        let sector_bytes = nandu_base::to_u32(SECTOR_BYTES as u64);
+        settings.propagation.config().check(settings.page_bytes, sector_bytes)?;
         Ok(Seen { item_count: 1, page_read_count: 0 })
     };
     read(bytes).or_else(|_| read(&settings::encode(bytes)))

@@ -399,7 +399,7 @@ impl YcsbArguments {
         }
         let options = SimOptions { capacity: Some(capacity), seed: self.seed, keep_data: true };
         let volume = nandu::DeviceVolume::format(profile.open(options)?)?;
-        let volumes = Volumes { data: Box::new(volume), log: None };
+        let volumes = Volumes::new(Box::new(volume), None);
         let database = Database::create(volumes, settings, self.seed)?;
         let flash_page_bytes = flash_page_bytes(&profile, capacity);
         Ok(Place::Drive { database, capacity, flash_page_bytes })

@@ -122,8 +122,8 @@ mod tests {
         let after = set.apply(before);
         assert_eq!(after.durability, Durability::Grouped { commit_count: 3 });
         assert_eq!(after.version_bytes, 1 << 20);
-        assert_eq!(after.log_structured.segment_bytes, 2 << 20);
-        assert_eq!(serde_json::to_value(after.log_structured.victim).unwrap(), "fifo");
+        assert_eq!(after.propagation.log_structured.segment_bytes, 2 << 20);
+        assert_eq!(serde_json::to_value(after.propagation.log_structured.victim).unwrap(), "fifo");
     }
 
     #[test]

@@ -21,8 +21,8 @@ use nandu_base::{ByteCount, Nanos, Permutation, Rng, to_index, to_u32};
 use nandu_device::IoBuffer;
 use nandu_probe::text;
 use nandu_storage::propagation::{
-    ChangedRanges, InPlace, LogStructured, LogStructuredSettings, PageWrite, Propagation,
-    PropagationKind,
+    ChangedRanges, LogStructuredSettings, Media, PageWrite, Placement, PropagationConfig,
+    PropagationKind, PropagationSettings,
 };
 use nandu_storage::volume::Io;
 use nandu_storage::{FileId, PageAddress, StorageError};
@@ -119,8 +119,8 @@ impl PropagationComparison {
             if !page_bytes.0.is_multiple_of(u64::from(block_bytes.max(1))) {
                 return Err(format!("variant `{name}`: {page_bytes} is no multiple of its block"));
             }
-            let settings = variant.settings(block_bytes);
-            settings.check(512).map_err(|error| format!("variant `{name}`: {error}"))?;
+            let checked = variant.config().check(block_bytes, 512);
+            checked.map_err(|error| format!("variant `{name}`: {error}"))?;
         }
         Ok(())
     }
@@ -138,7 +138,7 @@ impl PropagationComparison {
         let page_count = self.file.0 / u64::from(block_bytes);
         let blocks = u64::from(page_bytes / block_bytes);
         store.prepare(page_count, 1, None)?;
-        if variant.propagation == PropagationKind::LogStructured {
+        if !variant.propagation.overwrites_pages() {
             for round in 0..self.log_rounds {
                 let seed = Rng::for_part(seed, &format!("round {round}")).next_u64();
                 store.prepare(page_count, round + 2, Some(seed))?;
@@ -168,7 +168,7 @@ impl PropagationComparison {
         }
         found[4] =
             store.written_for_a_byte(page_count, self.operation_count.min(page_count), seed)?;
-        store.propagation.audit();
+        store.placement.audit();
         Ok(found)
     }
 }
@@ -186,15 +186,17 @@ impl PropagationVariant {
         self.block.map_or(page_bytes, |block| to_u32(block.0).min(page_bytes))
     }
 
-    fn settings(&self, page_bytes: u32) -> LogStructuredSettings {
-        LogStructuredSettings { page_bytes, ..self.log_structured.clone() }
+    fn config(&self) -> PropagationConfig {
+        let mut propagation = PropagationSettings::from(self.propagation);
+        propagation.log_structured = self.log_structured.clone();
+        propagation.config()
     }
 }
 
 /// A file of pages.
 struct PageStore {
     io: Io,
-    propagation: Box<dyn Propagation>,
+    placement: Placement,
     file: FileId,
     page_bytes: u32,
     alignment: usize,
@@ -207,19 +209,11 @@ impl PageStore {
         page_bytes: u32,
     ) -> Result<Self, StorageError> {
         let io = Io::new(site.format()?.data, Arc::new(AtomicU64::new(0)));
-        let held = &io;
-        let file = held.create(FILE)?;
-        let alignment = held.buffer_alignment().max(1) as usize;
-        let propagation: Box<dyn Propagation> = match variant.propagation {
-            PropagationKind::InPlace => {
-                let sector_bytes = held.sector_bytes();
-                Box::new(InPlace::new(page_bytes, sector_bytes, None)?)
-            }
-            PropagationKind::LogStructured => {
-                Box::new(LogStructured::create(held, variant.settings(page_bytes))?)
-            }
-        };
-        Ok(Self { io, propagation, file, page_bytes, alignment })
+        let file = io.create(FILE)?;
+        let alignment = io.buffer_alignment().max(1) as usize;
+        let media = Media::of_data(io.clone());
+        let (placement, _) = variant.config().build(page_bytes, media, None, true)?;
+        Ok(Self { io, placement, file, page_bytes, alignment })
     }
 
     fn now(&self) -> Nanos {
@@ -257,19 +251,18 @@ impl PageStore {
             }
         };
         let mut writes: Vec<PageWrite> = pages.iter().map(write).collect();
-        self.propagation.write(&self.io, &mut writes)
+        self.placement.write(&mut writes)
     }
 
     fn sync(&mut self) -> Result<(), StorageError> {
-        self.propagation.sync(&self.io)
+        self.placement.sync()
     }
 
     fn read(&mut self, page: u64) -> Result<(), StorageError> {
         let address = self.address(page);
         let buffer = IoBuffer::with_alignment(to_index(u64::from(self.page_bytes)), self.alignment);
-        let io = &self.io;
-        self.propagation.start_read(io, address, buffer)?;
-        let read = self.propagation.next_read(io).expect("one was begun");
+        self.placement.start_read(address, buffer)?;
+        let read = self.placement.next_read().expect("one was begun");
         read.result?;
         assert!(read.buffer.iter().any(|&byte| byte != 0), "each page was written");
         Ok(())

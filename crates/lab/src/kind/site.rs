@@ -363,7 +363,7 @@ impl Site {
             None => None,
             Some(log) => Some(Box::new(make(Box::new(log.clone()))?)),
         };
-        Ok(Volumes { data, log })
+        Ok(Volumes::new(data, log))
     }
 }
 

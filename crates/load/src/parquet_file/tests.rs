@@ -167,7 +167,7 @@ fn values_that_no_column_holds_are_refused_with_their_row() {
         let config = nandu_device::MemoryConfig { geometry, ..Default::default() };
         let device = nandu_device::MemoryDevice::new(config);
         let data = nandu_storage::volume::DeviceVolume::format(Box::new(device)).unwrap();
-        let volumes = nandu_storage::Volumes { data: Box::new(data), log: None };
+        let volumes = nandu_storage::Volumes::new(Box::new(data), None);
         let settings = nandu_storage::Settings {
             pool_bytes: 1 << 20,
             log_bytes: 4 << 20,

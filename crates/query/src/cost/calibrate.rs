@@ -444,7 +444,7 @@ fn make_tables(stop: &AtomicBool) -> Result<Database, QueryError> {
         checkpoint_bytes: 1 << 20,
         ..Settings::default()
     };
-    let database = Database::create(Volumes { data, log: None }, &settings, 1)?;
+    let database = Database::create(Volumes::new(data, None), &settings, 1)?;
     let mut writing = database.write()?;
     let many = ROW_COUNT * ROWS_EACH;
     let tables = [

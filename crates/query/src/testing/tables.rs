@@ -34,10 +34,10 @@ pub fn database(page_bytes: u32, propagation: PropagationKind) -> Database {
         pool_bytes: u64::from(page_bytes) * 64,
         log_bytes: 4 << 20,
         checkpoint_bytes: 256 << 10,
-        propagation,
+        propagation: propagation.into(),
         ..Settings::default()
     };
-    Database::create(Volumes { data, log: None }, &settings, 1).expect("it is empty")
+    Database::create(Volumes::new(data, None), &settings, 1).expect("it is empty")
 }
 
 /// Random rows whose key has a type.

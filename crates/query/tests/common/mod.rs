@@ -111,8 +111,7 @@ fn database_of(
         checkpoint_bytes: 256 << 10,
         ..Settings::default()
     };
-    let database =
-        Database::create(Volumes { data, log: None }, &settings, 1).expect("it is empty");
+    let database = Database::create(Volumes::new(data, None), &settings, 1).expect("it is empty");
     let mut writing = database.write().expect("nobody else writes");
     let counts = [scale.customer_count, scale.customer_count * scale.orders_each];
     for (table, (name, count)) in ["customer", "orders"].into_iter().zip(counts).enumerate() {

@@ -90,7 +90,7 @@ impl Core {
     /// as if nobody had ever written it.
     fn check_lengths(&self) -> Result<(), StorageError> {
         // Elsewhere there is nothing to compare, and counting the pages of a tree would read one.
-        if !self.engine.settings().propagation.places_by_address() {
+        if pages_there(&self.engine, self.catalog).is_none() {
             return Ok(());
         }
         let check = |file: FileId, count: u32| {

@@ -88,7 +88,5 @@ impl OpenTable {
 
 /// Pages that a file has on the device; `None` where pages lie elsewhere.
 pub(super) fn pages_there(engine: &Engine, file: FileId) -> Option<u64> {
-    let page_bytes = u64::from(engine.settings().page_bytes);
-    let places_by_address = engine.settings().propagation.places_by_address();
-    places_by_address.then(|| engine.data_io().byte_count(file) / page_bytes)
+    engine.pages_by_length(file)
 }

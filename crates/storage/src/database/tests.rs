@@ -27,13 +27,13 @@ fn settings() -> Settings {
 
 fn create(device: &TestDevice) -> Database {
     let data = Box::new(DeviceVolume::format(Box::new(device.clone())).unwrap());
-    Database::create(Volumes { data, log: None }, &settings(), 1).unwrap()
+    Database::create(Volumes::new(data, None), &settings(), 1).unwrap()
 }
 
 fn open(device: &TestDevice) -> Database {
     device.forget_completions();
     let data = Box::new(DeviceVolume::open(Box::new(device.clone())).unwrap());
-    Database::open(Volumes { data, log: None }, &settings()).unwrap().0
+    Database::open(Volumes::new(data, None), &settings()).unwrap().0
 }
 
 fn columns() -> Vec<Column> {
@@ -433,10 +433,10 @@ fn files_of_the_engine_are_not_taken_for_tables_that_nobody_knows() {
         (PropagationKind::LogStructured, TornPages::Trust),
     ];
     for (propagation, torn_pages) in ways {
-        let settings = Settings { propagation, torn_pages, ..settings() };
+        let settings = Settings { propagation: propagation.into(), torn_pages, ..settings() };
         let device = device();
         let data = Box::new(DeviceVolume::format(Box::new(device.clone())).unwrap());
-        let database = Database::create(Volumes { data, log: None }, &settings, 1).unwrap();
+        let database = Database::create(Volumes::new(data, None), &settings, 1).unwrap();
         let mut write = database.write().unwrap();
         write.create_table("kept", columns(), TableKind::Heap).unwrap();
         write.commit().unwrap();
@@ -451,7 +451,7 @@ fn files_of_the_engine_are_not_taken_for_tables_that_nobody_knows() {
         for _ in 0..2 {
             device.forget_completions();
             let data = Box::new(DeviceVolume::open(Box::new(device.clone())).unwrap());
-            let (database, _) = Database::open(Volumes { data, log: None }, &settings).unwrap();
+            let (database, _) = Database::open(Volumes::new(data, None), &settings).unwrap();
             assert_eq!(names(&database), before, "{propagation:?}, {torn_pages:?}");
             database.close().unwrap();
         }
@@ -465,7 +465,7 @@ fn a_batch_finds_what_single_lookups_find_in_less_than_half_the_time() {
     let config = MemoryConfig { geometry, server_count: 16, ..MemoryConfig::default() };
     let device = SharedDevice::new(MemoryDevice::new(config));
     let data = Box::new(DeviceVolume::format(Box::new(device)).unwrap());
-    let database = Database::create(Volumes { data, log: None }, &settings(), 1).unwrap();
+    let database = Database::create(Volumes::new(data, None), &settings(), 1).unwrap();
     let mut write = database.write().unwrap();
     let columns =
         || vec![Column::new("key", ColumnType::Integer), Column::new("x", ColumnType::Blob)];

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::engine::TornPages;
-use crate::propagation::PropagationKind;
+use crate::propagation::{PropagationKind, PropagationSettings};
 use crate::sqlite::{Value, ValueRef};
 use crate::volume::DeviceVolume;
 use crate::{FileId, StorageError};
@@ -37,7 +37,7 @@ fn ways() -> [Settings; 3] {
         pool_bytes: 24 << 10,
         log_bytes: 256 << 10,
         checkpoint_bytes: 16 << 10,
-        propagation,
+        propagation: PropagationSettings::from(propagation),
         torn_pages,
         ..Settings::default()
     };
@@ -56,13 +56,13 @@ fn device() -> TestDevice {
 
 fn create(device: &TestDevice, settings: &Settings) -> Database {
     let data = Box::new(DeviceVolume::format(Box::new(device.clone())).unwrap());
-    Database::create(Volumes { data, log: None }, settings, 1).unwrap()
+    Database::create(Volumes::new(data, None), settings, 1).unwrap()
 }
 
 fn open(device: &TestDevice, settings: &Settings) -> Result<Database, StorageError> {
     device.forget_completions();
     let data = Box::new(DeviceVolume::open(Box::new(device.clone()))?);
-    Ok(Database::open(Volumes { data, log: None }, settings)?.0)
+    Ok(Database::open(Volumes::new(data, None), settings)?.0)
 }
 
 fn columns() -> Vec<Column> {
@@ -255,7 +255,7 @@ fn tables_come_and_go_without_using_numbers_up() {
                 database = open(&device, &settings).unwrap();
             }
         }
-        assert!(highest.0 < 16, "{:?}: {highest:?} of 150 tables", settings.propagation);
+        assert!(highest.0 < 16, "{:?}: {highest:?} of 150 tables", settings.propagation.kind);
         assert!(state_of(&database.read()).is_empty());
     }
 }
@@ -278,7 +278,7 @@ fn a_cut_at_every_request_of_one_that_changes_tables_leaves_what_others_committe
 fn cut_at_every_request(run: fn(&Database, &mut Trail) -> Result<(), StorageError>) {
     let step = cut_step();
     for settings in ways() {
-        let kind = (settings.propagation, settings.torn_pages);
+        let kind = (settings.propagation.kind, settings.torn_pages);
         let (mut cut, mut is_over) = (0, false);
         while !is_over {
             cut += step;
@@ -344,7 +344,7 @@ fn a_table_is_not_what_lies_in_the_next_file_with_its_number() {
             database.close().unwrap();
 
             let data = Box::new(DeviceVolume::open(Box::new(device.clone())).unwrap());
-            let (mut engine, _) = Engine::open(Volumes { data, log: None }, settings).unwrap();
+            let (mut engine, _) = Engine::open(Volumes::new(data, None), settings).unwrap();
             let files = engine.files();
             let (file, _) = files.iter().find(|(_, name)| name.starts_with("gone.")).unwrap();
             engine.remove_file(*file).unwrap();

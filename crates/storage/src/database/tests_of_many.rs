@@ -43,7 +43,7 @@ fn settings() -> Settings {
 /// A database with the clustered table `pairs` and the heap `things` with an index.
 fn create(device: &TestDevice, settings: &Settings) -> Database {
     let data = Box::new(DeviceVolume::format(Box::new(device.clone())).unwrap());
-    let database = Database::create(Volumes { data, log: None }, settings, 1).unwrap();
+    let database = Database::create(Volumes::new(data, None), settings, 1).unwrap();
     let columns = |first: &str| {
         let first = Column::new(first, ColumnType::Integer).not_null();
         vec![first, Column::new("text", ColumnType::Text)]
@@ -59,7 +59,7 @@ fn create(device: &TestDevice, settings: &Settings) -> Database {
 fn open(device: &TestDevice, settings: &Settings) -> (Database, RestartReport) {
     device.forget_completions();
     let data = Box::new(DeviceVolume::open(Box::new(device.clone())).unwrap());
-    Database::open(Volumes { data, log: None }, settings).unwrap()
+    Database::open(Volumes::new(data, None), settings).unwrap()
 }
 
 fn text_of(record: RecordView<'_>) -> String {

@@ -41,7 +41,7 @@ use crate::pool::{
     Cleaning, Grant, LogRun, PageReader, Plan, Pool, PoolConfig, PoolCounters, Read, ResidentPage,
     WantsCleaning, WriteAheadRule, WriteBack,
 };
-use crate::propagation::{DoubleWriteFile, Propagation, PropagationKind};
+use crate::propagation::{DoubleWriteFile, Media, Placement, PropagationKind};
 use crate::volume::Io;
 use crate::{Checksum, FileId, Lsn, PageAddress, ReadPages, StorageError, Volume};
 use action::ActionScratch;
@@ -63,6 +63,16 @@ pub struct Volumes {
     pub data: Box<dyn Volume>,
     /// The volume of the log, where that has one of its own.
     pub log: Option<Box<dyn Volume>>,
+    /// What the propagation needs beside the data, by the names that its kind has for it.
+    pub others: BTreeMap<String, Box<dyn Volume>>,
+}
+
+impl Volumes {
+    /// The pages, and the log if it has its own: enough for any propagation that needs nothing else.
+    #[must_use]
+    pub const fn new(data: Box<dyn Volume>, log: Option<Box<dyn Volume>>) -> Self {
+        Self { data, log, others: BTreeMap::new() }
+    }
 }
 
 /// The engine of one open database.
@@ -72,6 +82,8 @@ pub struct Engine {
     log: SharedLog,
     data_io: Io,
     log_io: Io,
+    /// What the propagation has beside the data.
+    other_ios: Vec<Io>,
     active: Option<Transaction>,
     /// Transactions that were set aside, while another is active.
     parked: BTreeMap<u64, Transaction>,
@@ -116,7 +128,7 @@ impl Engine {
     ) -> Result<Self, StorageError> {
         let settings = &settings.clone().without_idle_parts();
         settings.check()?;
-        let (data_io, log_io) = share(volumes);
+        let Shared { data_io, log_io, media } = share(volumes);
         if settings::find(&data_io)?.is_some() {
             let what = format!("a database in {}", data_io.name());
             return Err(StorageError::Exists { what });
@@ -137,9 +149,11 @@ impl Engine {
             }
             TornPages::LogImages | TornPages::Trust => None,
         };
-        let (propagation, _) =
-            settings.propagation.build(settings.segments(), &data_io, double_write, true)?;
-        let mut engine = Self::assemble(settings, data_io, log_io, log, propagation)?;
+        let config = settings.propagation.config();
+        let other_ios = media.others().cloned().collect();
+        let (placement, _) = config.build(settings.page_bytes, media, double_write, true)?;
+        let mut engine = Self::assemble(settings, data_io, log_io, log, placement)?;
+        engine.other_ios = other_ios;
         engine.begin_run(Lsn(0));
         engine.checkpoint()?;
         settings::store(&engine.data_io, settings)?;
@@ -157,7 +171,8 @@ impl Engine {
         volumes: Volumes,
         settings: &Settings,
     ) -> Result<(Self, RestartReport), StorageError> {
-        let (data_io, log_io) = share(volumes);
+        let Shared { data_io, log_io, media } = share(volumes);
+        let other_ios: Vec<Io> = media.others().cloned().collect();
         let Some(fixed) = settings::find(&data_io)? else {
             let place = data_io.name();
             let what = "its file settings is missing or empty; restore the database from a copy, or \
@@ -175,7 +190,8 @@ impl Engine {
         check_moment([&data_io, &log_io], &mut log_file)?;
         let analysis = restart::analyse(&log_file, settings.torn_pages, &mut report)?;
         let reader = log_file.scan(analysis.redo_from)?;
-        let read_only = [&data_io, &log_io].iter().any(|io| io.is_read_only());
+        let all_ios = || [&data_io, &log_io].into_iter().chain(&other_ios);
+        let read_only = all_ios().any(Io::is_read_only);
         if read_only && !control.is_clean {
             return Err(StorageError::NeedsRestart { place: name_of(&data_io) });
         }
@@ -185,9 +201,7 @@ impl Engine {
         };
         if !control.is_clean && !read_only && !is_planted(EngineBug::FoundUnsynced) {
             // Redo passes over changes that a page has, so the page must not be lost any more.
-            for io in [&data_io, &log_io] {
-                io.sync_found()?;
-            }
+            all_ios().try_for_each(Io::sync_found)?;
         }
         clock.charge(&mut report.log_scan);
         report.was_closed = control.is_clean;
@@ -198,15 +212,13 @@ impl Engine {
             true => None,
             false => find_double_write(&data_io, settings, epoch, control.is_clean)?,
         };
-        let (propagation, restored_count) = settings.propagation.build(
-            settings.segments(),
-            &data_io,
-            double_write,
-            control.is_clean,
-        )?;
+        let config = settings.propagation.config();
+        let (placement, restored_count) =
+            config.build(settings.page_bytes, media, double_write, control.is_clean)?;
         report.repaired_page_count = u64::from(restored_count);
         clock.charge(&mut report.page_reads);
-        let (found, written) = (propagation.last_write(), control.written.max(analysis.written));
+        let (found, written) =
+            (placement.get().last_write(), control.written.max(analysis.written));
         if found < written {
             let what = format!(
                 "its files segments, page-map-0 and page-map-1 end with write {found}, but write \
@@ -214,7 +226,8 @@ impl Engine {
             );
             return Err(StorageError::Corrupt { place: name_of(&data_io), what });
         }
-        let mut engine = Self::assemble(settings, data_io, log_io, log, propagation)?;
+        let mut engine = Self::assemble(settings, data_io, log_io, log, placement)?;
+        engine.other_ios = other_ios;
         engine.begin_run(analysis.end.lsn);
         engine.is_read_only = read_only;
         engine.last_checkpoint = control.checkpoint;
@@ -242,7 +255,7 @@ impl Engine {
         data_io: Io,
         log_io: Io,
         log: SharedLog,
-        propagation: Box<dyn Propagation>,
+        placement: Placement,
     ) -> Result<Self, StorageError> {
         let config = PoolConfig {
             page_bytes: settings.page_bytes,
@@ -250,7 +263,8 @@ impl Engine {
             replacement: settings.replacement,
         };
         let rule = Box::new(LogBeforePage(log.clone()));
-        let mut pool = Pool::new(config, propagation, data_io.clone(), rule)?;
+        let tracks_changes = placement.uses_changes();
+        let mut pool = Pool::new(config, placement, rule)?;
         let mut file_bytes = BTreeMap::new();
         let mut records_from = BTreeMap::new();
         {
@@ -268,6 +282,7 @@ impl Engine {
             log,
             data_io,
             log_io,
+            other_ios: Vec::new(),
             active: None,
             parked: BTreeMap::new(),
             versions: Arc::new(Versions::new(settings.version_bytes)),
@@ -278,8 +293,7 @@ impl Engine {
             file_bytes,
             unplaced: room::Unplaced::default(),
             records_from,
-            tracks_changes: settings.propagation.tracks_changes()
-                || settings.torn_pages == TornPages::DoubleWrite,
+            tracks_changes,
             is_read_only: false,
             poison: None,
             scratch: ActionScratch::default(),
@@ -375,7 +389,7 @@ impl Engine {
     /// # Errors
     /// If the log or the device fails.
     pub fn settle(&self, file: FileId) -> Result<bool, StorageError> {
-        if !self.settings.propagation.places_by_address() {
+        if !self.pool.place_answers().lets_read_past_pool {
             return Ok(false);
         }
         self.pool.write_back(&WriteBack { file: Some(file), ..WriteBack::default() })?;
@@ -407,6 +421,13 @@ impl Engine {
         self.pool.stored_bytes(file).unwrap_or_else(length)
     }
 
+    /// How many pages a file has by its length; `None` where that says nothing of it.
+    pub(crate) fn pages_by_length(&self, file: FileId) -> Option<u64> {
+        let counts_pages = self.pool.place_answers().counts_pages_by_length;
+        let page_bytes = u64::from(self.settings.page_bytes);
+        counts_pages.then(|| self.data_io.byte_count(file) / page_bytes)
+    }
+
     /// The first record of the log that may speak of a file: see [`Volume::records_from`]. `None` if there is
     /// no such file.
     pub(crate) fn records_from(&self, file: FileId) -> Option<Lsn> {
@@ -417,9 +438,14 @@ impl Engine {
     /// restart that nothing refers to the file, removes it.
     ///
     /// # Errors
-    /// If there is one of that name, or the device has no room or fails.
+    /// If there is one of that name, or some propagation or the engine calls its own files so; or the
+    /// device has no room or fails.
     pub fn create_file(&mut self, name: &str) -> Result<FileId, StorageError> {
         self.check_writable()?;
+        if is_own_file(name) {
+            let what = format!("{name} is a name that only the engine uses for a file");
+            return Err(StorageError::InvalidSetting { what });
+        }
         // So that whatever the log says of a file that had the number before lies behind this point, and
         // each later run of the log goes on past it.
         self.log.flush()?;
@@ -615,8 +641,7 @@ impl Engine {
         if let Some(cause) = &self.poison {
             return Err(StorageError::Poisoned { cause: cause.clone() });
         }
-        self.data_io.check()?;
-        self.log_io.check()
+        [&self.data_io, &self.log_io].into_iter().chain(&self.other_ios).try_for_each(Io::check)
     }
 
     fn check_writable(&self) -> Result<(), StorageError> {
@@ -679,11 +704,22 @@ impl WriteAheadRule for LogBeforePage {
     }
 }
 
-fn share(volumes: Volumes) -> (Io, Io) {
+/// Volumes with the engine's clock.
+struct Shared {
+    data_io: Io,
+    log_io: Io,
+    media: Media,
+}
+
+fn share(volumes: Volumes) -> Shared {
     let clock = Arc::new(AtomicU64::new(0));
-    let data = Io::new(volumes.data, Arc::clone(&clock));
-    let log = volumes.log.map_or_else(|| data.clone(), |log| Io::new(log, clock));
-    (data, log)
+    let share = |volume| Io::new(volume, Arc::clone(&clock));
+    let Volumes { data, log, others } = volumes;
+    let data_io = share(data);
+    let log_io = log.map_or_else(|| data_io.clone(), share);
+    let others = others.into_iter().map(|(name, volume)| (name, share(volume))).collect();
+    let media = Media::new(data_io.clone(), others);
+    Shared { data_io, log_io, media }
 }
 
 /// Refuses files of several moments, and has a copy count its runs apart from those of its original.
@@ -704,7 +740,7 @@ fn name_of(io: &Io) -> String {
 
 fn is_own_file(name: &str) -> bool {
     let of_engine = [LOG_FILE, DOUBLE_WRITE_FILE, settings::SETTINGS_FILE];
-    of_engine.contains(&name) || PropagationKind::own_files().any(|own| own == name)
+    of_engine.contains(&name) || PropagationKind::is_own_file(name)
 }
 
 fn find_file(io: &Io, name: &str) -> Option<FileId> {

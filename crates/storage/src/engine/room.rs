@@ -55,7 +55,7 @@ impl Engine {
     /// # Errors
     /// [`StorageError::NoSpace`] if there is none, or the device fails.
     pub(super) fn make_room(&mut self, address: PageAddress) -> Result<(), StorageError> {
-        if self.settings.propagation.places_by_address() {
+        if self.pool.place_answers().needs_room_in_files {
             return self.make_room_in_file(address);
         }
         if self.unplaced.is_stuck && !self.unplaced.is_undo {

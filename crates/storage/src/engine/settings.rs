@@ -4,7 +4,7 @@ use super::{create_file, find_file};
 use crate::log::{Durability, LogConfig, check_buffer};
 use crate::page::check_page_bytes;
 use crate::pool::ReplacementKind;
-use crate::propagation::{DoubleWriteFile, LogStructuredSettings, PropagationKind};
+use crate::propagation::{DoubleWriteFile, PropagationSettings};
 use crate::volume::{Io, IoOwner};
 use crate::{FileId, StorageError};
 use nandu_device::{IoBuffer, Operation};
@@ -34,10 +34,9 @@ pub struct Settings {
     pub pool_bytes: u64,
     /// Which page leaves the pool for another.
     pub replacement: ReplacementKind,
-    /// How changed pages are placed.
-    pub propagation: PropagationKind,
-    /// How pages are placed in segments, if they are. The size of pages is that of the database.
-    pub log_structured: LogStructuredSettings,
+    /// How changed pages are placed: the key `propagation`, and one for each kind that has settings.
+    #[serde(flatten)]
+    pub propagation: PropagationSettings,
     /// What is done about torn pages.
     pub torn_pages: TornPages,
     /// Bytes of a lap of the double write, after which what is in place is synced and the file of copies
@@ -70,8 +69,7 @@ impl Default for Settings {
             page_bytes: 4096,
             pool_bytes: 64 << 20,
             replacement: ReplacementKind::default(),
-            propagation: PropagationKind::default(),
-            log_structured: LogStructuredSettings::default(),
+            propagation: PropagationSettings::default(),
             torn_pages: TornPages::default(),
             double_write_bytes: None,
             durability: Durability::default(),
@@ -168,11 +166,6 @@ impl Settings {
         LogConfig { capacity_bytes: self.log_bytes, buffer_bytes: self.log_buffer_bytes }
     }
 
-    /// Those settings that concern segments, with the database's page size.
-    pub(crate) fn segments(&self) -> LogStructuredSettings {
-        LogStructuredSettings { page_bytes: self.page_bytes, ..self.log_structured.clone() }
-    }
-
     /// The double write: half a pool of copies, in bounds, or as much as there is room for. The file
     /// has its room from the start, so that a full device does not keep pages from being written.
     pub(super) fn double_write(
@@ -204,7 +197,7 @@ impl Settings {
 
     /// Without what the propagation has no use for: where no page is overwritten, none is torn.
     pub(super) fn without_idle_parts(mut self) -> Self {
-        if !self.propagation.overwrites_pages() {
+        if !self.propagation.kind.overwrites_pages() {
             self.torn_pages = TornPages::Trust;
         }
         self
@@ -214,14 +207,9 @@ impl Settings {
     pub(crate) fn with(self, wanted: &Self) -> Self {
         let Self { page_bytes, propagation, torn_pages, log_bytes, .. } = self;
         let checkpoint_bytes = wanted.checkpoint_bytes.min(log_bytes / 4);
-        let segment_bytes = self.log_structured.segment_bytes;
-        let write_bytes = wanted.log_structured.write_bytes.min(segment_bytes);
-        let log_structured =
-            LogStructuredSettings { segment_bytes, write_bytes, ..wanted.log_structured.clone() };
         Self {
             page_bytes,
-            propagation,
-            log_structured,
+            propagation: propagation.with(&wanted.propagation),
             torn_pages,
             log_bytes,
             checkpoint_bytes,
@@ -391,8 +379,8 @@ mod tests {
     #[test]
     fn segments_that_are_shorter_than_a_write_bound_it() {
         let mut kept = Settings::default();
-        kept.log_structured.segment_bytes = 64 << 10;
-        let merged = kept.with(&Settings::default()).log_structured;
+        kept.propagation.log_structured.segment_bytes = 64 << 10;
+        let merged = kept.with(&Settings::default()).propagation.log_structured;
         assert_eq!((merged.segment_bytes, merged.write_bytes), (64 << 10, 64 << 10));
         assert_eq!(merged.check(512), Ok(()));
     }

@@ -43,14 +43,14 @@ fn settings(torn_pages: TornPages) -> Settings {
 
 /// Pages in segments, where none is torn and the log needs no images.
 fn log_structured() -> Settings {
-    let propagation = crate::propagation::PropagationKind::LogStructured;
+    let propagation = crate::propagation::PropagationKind::LogStructured.into();
     Settings { propagation, ..settings(TornPages::LogImages) }
 }
 
 fn volumes(device: &TestDevice, is_new: bool) -> Result<Volumes, StorageError> {
     let device = Box::new(device.clone());
     let data = if is_new { DeviceVolume::format(device)? } else { DeviceVolume::open(device)? };
-    Ok(Volumes { data: Box::new(data), log: None })
+    Ok(Volumes::new(Box::new(data), None))
 }
 
 fn create(device: &TestDevice, settings: &Settings) -> Engine {
@@ -245,7 +245,7 @@ fn a_power_cut_at_any_request_loses_nothing_committed() {
     for settings in
         [settings(TornPages::LogImages), settings(TornPages::DoubleWrite), log_structured()]
     {
-        let (torn_pages, propagation) = (settings.torn_pages, settings.propagation);
+        let (torn_pages, propagation) = (settings.torn_pages, settings.propagation.kind);
         let mut cut = 1;
         loop {
             let device = device();

@@ -316,7 +316,7 @@ impl Pool {
             return None;
         }
         let place = state.locate(address, self.config.page_bytes)?;
-        if !state.places_by_address() && state.checksum(address.file) == Checksum::None {
+        if !self.answers.keeps_places && state.checksum(address.file) == Checksum::None {
             return None;
         }
         match is_prefetch {
@@ -361,7 +361,7 @@ impl Pool {
         buffer: IoBuffer,
         changed: ChangedRanges,
     ) -> Result<Option<u32>, StorageError> {
-        let is_page = state.places_by_address() || !page_is_blank(&buffer);
+        let is_page = self.answers.leaves_blank_what_was_never_written || !page_is_blank(&buffer);
         let is_current = is_page && state.marks.of(plan.word) == plan.marks;
         if !is_current || self.resident(plan.word).is_some() || state.is_on_its_way(plan.word) {
             self.aside.keep(buffer);

@@ -10,7 +10,7 @@
 //! lock held, and all others who miss wait for that, and all who write for them.
 //!
 //! 1. One flight at a time, and only where places of pages follow from their addresses: they are still
-//!    known while the propagation is away.
+//!    known while the propagation is away. One that hears of evictions is waited for by who evicts.
 //! 2. A page that flies stays in its frame, and nobody else writes it. What changes it meanwhile is
 //!    noted apart: when the flight lands, that is what the device lacks.
 //!    A sync flies likewise, with no page.
@@ -20,7 +20,7 @@
 use super::{Pool, State, WriteAheadRule};
 use crate::page::page_lsn;
 use crate::plant::{EngineBug, is_planted};
-use crate::propagation::{ChangedRanges, PagePlace, PageWrite, Propagation};
+use crate::propagation::{ChangedRanges, PagePlace, PageWrite, Placement, Propagation};
 use crate::volume::Io;
 use crate::{Lsn, PageAddress, StorageError};
 use nandu_workers::sync::{Condvar, Mutex};
@@ -41,7 +41,7 @@ pub(super) struct Flight {
 
 /// What comes back.
 struct Landed {
-    propagation: Box<dyn Propagation>,
+    placement: Placement,
     writes: Vec<PageWrite>,
     result: Result<(), StorageError>,
 }
@@ -68,7 +68,7 @@ pub(crate) struct Cleaning {
     flight: Arc<Flight>,
     is_sync: bool,
     /// `None` once it has landed.
-    load: Option<(Box<dyn Propagation>, Vec<PageWrite>)>,
+    load: Option<(Placement, Vec<PageWrite>)>,
     is_begun: bool,
     durable_to: Lsn,
     io: Io,
@@ -94,12 +94,12 @@ impl Cleaning {
     /// If the log or the device fails; the pages stay dirty.
     pub(crate) fn write(mut self) -> Result<(), StorageError> {
         self.is_begun = true;
-        let (propagation, writes) = self.load.as_mut().expect("it has not landed");
+        let (placement, writes) = self.load.as_mut().expect("it has not landed");
         let result = if self.is_sync {
-            propagation.sync(&self.io)
+            placement.sync()
         } else {
             let durable = self.rule.ensure_durable(self.durable_to);
-            durable.and_then(|()| propagation.write(&self.io, writes))
+            durable.and_then(|()| placement.write(writes))
         };
         self.lay_down(result.clone());
         result
@@ -112,8 +112,8 @@ impl Cleaning {
     }
 
     fn lay_down(&mut self, result: Result<(), StorageError>) {
-        let Some((propagation, writes)) = self.load.take() else { return };
-        *self.flight.landed.lock() = Some(Landed { propagation, writes, result });
+        let Some((placement, writes)) = self.load.take() else { return };
+        *self.flight.landed.lock() = Some(Landed { placement, writes, result });
         self.flight.told.notify_all();
     }
 }
@@ -168,7 +168,7 @@ impl Pool {
         if state.away.is_some() || !state.in_flight.is_empty() {
             return None;
         }
-        if !state.propagation().places_by_address() {
+        if !self.answers.places_by_address {
             return None;
         }
         let mut batch = std::mem::take(&mut state.batch);
@@ -202,9 +202,10 @@ impl Pool {
         (self.take_off(&mut state, &[], true), dirty, last_write)
     }
 
-    /// Whether pages can be written without the pool at all.
+    /// Whether pages can be written without the pool at all. A flight that is out is brought home.
     pub(crate) fn writes_aside(&self) -> bool {
-        self.lock_landed().propagation().places_by_address()
+        self.land_cleaning();
+        self.answers.places_by_address
     }
 
     /// The state, with the propagation at home and nothing that it has begun.
@@ -229,10 +230,10 @@ impl Pool {
             pages.push(Flying { frame, was_new, changed });
             writes.push(write);
         }
-        let propagation = state.propagation.take().expect("it is here while no flight is out");
+        let placement = state.placement.take().expect("it is here while no flight is out");
         state.away = Some(Away { flight: Arc::clone(&flight), pages });
         let (io, rule) = (self.io.clone(), Arc::clone(&self.rule));
-        let load = Some((propagation, writes));
+        let load = Some((placement, writes));
         Cleaning { flight, is_sync, load, is_begun: false, durable_to, io, rule }
     }
 
@@ -244,8 +245,8 @@ impl Pool {
     /// The same, with the lock held.
     pub(super) fn land(&self, state: &mut State) {
         let Some(Away { flight, pages }) = state.away.take() else { return };
-        let Landed { propagation, writes, result } = flight.wait();
-        state.propagation = Some(propagation);
+        let Landed { placement, writes, result } = flight.wait();
+        state.placement = Some(placement);
         let is_written = result.is_ok();
         let page_count = pages.len() as u64;
         for (Flying { frame, was_new, changed }, write) in pages.into_iter().zip(writes) {
@@ -280,10 +281,7 @@ impl Pool {
             return;
         }
         state.evictions_since_look = 0;
-        if state.away.is_some()
-            || self.wants_cleaning.is_set()
-            || !state.propagation().places_by_address()
-        {
+        if state.away.is_some() || self.wants_cleaning.is_set() || !self.answers.places_by_address {
             return;
         }
         let limit = self.batch_count_max();
@@ -313,20 +311,20 @@ impl State {
         pages
     }
 
-    /// The propagation, while no flight is out.
-    pub(super) fn propagation(&mut self) -> &mut dyn Propagation {
-        &mut **self.propagation.as_mut().expect("it is here while no flight is out")
+    /// The propagation with what is around it, while no flight is out.
+    pub(super) const fn placement(&mut self) -> &mut Placement {
+        self.placement.as_mut().expect("it is here while no flight is out")
     }
 
-    /// Whether what lies at a page's place is never another page.
-    pub(super) fn places_by_address(&self) -> bool {
-        self.propagation.as_ref().is_none_or(|propagation| propagation.places_by_address())
+    /// The propagation, while no flight is out.
+    pub(super) fn propagation(&mut self) -> &mut dyn Propagation {
+        self.placement().get_mut()
     }
 
     /// Where a page lies, as [`Propagation::locate`] says.
     pub(super) fn locate(&self, address: PageAddress, page_bytes: u32) -> Option<PagePlace> {
-        match &self.propagation {
-            Some(propagation) => propagation.locate(address),
+        match &self.placement {
+            Some(placement) => placement.get().locate(address),
             None => {
                 let offset_bytes = address.offset_bytes(page_bytes);
                 Some(PagePlace::Whole { file: address.file, offset_bytes })

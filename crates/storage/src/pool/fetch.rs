@@ -241,7 +241,7 @@ impl Pool {
         state: &mut State,
         torn: (u64, IfTorn),
     ) -> (InFlight, Result<bool, StorageError>) {
-        let read = state.propagation().next_read(&self.io);
+        let read = state.placement().next_read();
         let read = read.expect("a page that was begun arrives");
         let word = read.address.to_word();
         let place = state.in_flight.iter().position(|page| page.word == word);
@@ -366,7 +366,7 @@ impl Pool {
         let nothing = IoBuffer::with_alignment(0, 1);
         let buffer = std::mem::replace(claim.buffer_mut(), nothing);
         let address = PageAddress::from_word(word);
-        match state.propagation().start_read(&self.io, address, buffer) {
+        match state.placement().start_read(address, buffer) {
             Ok(()) => {
                 state.in_flight.push(InFlight { word, frame, is_prefetch });
                 Ok(())

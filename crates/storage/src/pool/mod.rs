@@ -45,7 +45,7 @@ pub use replacement::{Clock, Lru, ReferenceBits, Replacement, ReplacementKind, T
 pub use write::WriteBack;
 
 use crate::page::{Checksum, check_page_bytes};
-use crate::propagation::{ChangedRanges, PageWrite, Propagation};
+use crate::propagation::{ChangedRanges, PageWrite, PlaceAnswers, Placement};
 use crate::volume::Io;
 use crate::{FileId, Lsn, PageAddress, StorageError};
 use fetch::Misses;
@@ -141,7 +141,10 @@ pub struct Pool {
     misses: Misses,
     /// What reads pages at their places, also while nobody holds the pool's owner.
     aside: PageReader,
+    /// The volume of the data, where the propagation names places.
     io: Io,
+    /// What the propagation says of its places, also while it is away.
+    answers: PlaceAnswers,
     rule: Arc<dyn WriteAheadRule>,
     wants_cleaning: WantsCleaning,
     /// There was no room for the last dirty victim: clean pages leave before the next one.
@@ -176,7 +179,7 @@ struct State {
     held_count: u32,
     replacement: Box<dyn Replacement>,
     /// Not here while it is away with pages: see `clean`.
-    propagation: Option<Box<dyn Propagation>>,
+    placement: Option<Placement>,
     away: Option<clean::Away>,
     evictions_since_look: u32,
     /// Pages on their way through the propagation.
@@ -265,14 +268,13 @@ fn check_memory(frame_count: u32, page_bytes: u32) -> Result<(), StorageError> {
 }
 
 impl Pool {
-    /// A pool without pages, on the volume of `io`.
+    /// A pool without pages, whose pages lie where `placement` places them.
     ///
     /// # Errors
     /// If the page size or the number of frames is out of range.
     pub fn new(
         config: PoolConfig,
-        propagation: Box<dyn Propagation>,
-        io: Io,
+        placement: Placement,
         rule: Box<dyn WriteAheadRule>,
     ) -> Result<Self, StorageError> {
         check_page_bytes(config.page_bytes)?;
@@ -281,10 +283,9 @@ impl Pool {
             let what = format!("a pool of {frame_count} frames is not from 3 to 2^30");
             return Err(StorageError::InvalidSetting { what });
         }
-        let (reader, buffer_alignment) = {
-            let volume = &io;
-            (volume.past_queue(), volume.buffer_alignment().max(1) as usize)
-        };
+        let io = placement.get().data().clone();
+        let answers = PlaceAnswers::of(placement.get());
+        let (reader, buffer_alignment) = (io.past_queue(), io.buffer_alignment().max(1) as usize);
         check_memory(frame_count, config.page_bytes)?;
         let info = |_| FrameInfo {
             word: 0,
@@ -303,7 +304,7 @@ impl Pool {
             lent: Vec::new(),
             held_count: 0,
             replacement: config.replacement.build(frame_count),
-            propagation: Some(propagation),
+            placement: Some(placement),
             away: None,
             evictions_since_look: 0,
             in_flight: Vec::new(),
@@ -328,6 +329,7 @@ impl Pool {
             misses: Misses::default(),
             aside,
             io,
+            answers,
             rule: rule.into(),
             wants_cleaning: WantsCleaning::default(),
             is_full: AtomicBool::new(false),
@@ -341,6 +343,11 @@ impl Pool {
     /// change from its start or later are refused.
     pub(crate) const fn set_run(&mut self, run: LogRun) {
         self.run = run;
+    }
+
+    /// What the propagation says of its places.
+    pub(crate) const fn place_answers(&self) -> PlaceAnswers {
+        self.answers
     }
 
     /// Bytes of a page with its trailer.
@@ -411,7 +418,7 @@ impl Pool {
         self.land(&mut state);
         self.frames.audit();
         state.replacement.audit();
-        state.propagation().audit();
+        state.placement().audit();
         let is_flying = |info: &FrameInfo| info.is_flying || info.changed_since.is_some();
         assert!(!state.infos.iter().any(is_flying), "no flight is out");
         let count = |wanted| state.infos.iter().filter(|info| info.frame_use == wanted).count();

@@ -5,11 +5,12 @@
 pub(crate) mod disk;
 mod segments;
 mod threads;
+mod tiers;
 
 use super::*;
 use crate::page::{TRAILER_BYTES, page_lsn};
-use crate::propagation::InPlace;
-use disk::{Disk, SECTOR_BYTES};
+use crate::propagation::{InPlace, Media};
+use disk::Disk;
 use nandu_base::Rng;
 use nandu_device::FaultPlan;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,9 +53,10 @@ fn pool_with(
     log: FakeLog,
 ) -> Pool {
     let io = Io::new(disk.volume(has_reader), Arc::default());
-    let in_place = InPlace::new(PAGE_BYTES, SECTOR_BYTES, None).unwrap();
+    let in_place = InPlace::new(Media::of_data(io), PAGE_BYTES).unwrap();
+    let placement = Placement::new(Box::new(in_place), PAGE_BYTES, None);
     let config = PoolConfig { page_bytes: PAGE_BYTES, frame_count, replacement };
-    let mut pool = Pool::new(config, Box::new(in_place), io, Box::new(log)).unwrap();
+    let mut pool = Pool::new(config, placement, Box::new(log)).unwrap();
     pool.name_file(FILE, "table", Checksum::Trailer);
     pool
 }

@@ -6,7 +6,7 @@
 //! 3. Whoever cannot get a frame is told so only when all of them are held or lent; otherwise some
 //!    other thread is about to be done with one.
 
-use super::{FrameUse, Pool, State};
+use super::{FrameInfo, FrameUse, Pool, State};
 use crate::page::page_lsn;
 use crate::propagation::PageWrite;
 use crate::{FileId, Lsn, PageAddress, StorageError};
@@ -106,7 +106,7 @@ impl Pool {
     ///
     /// [`Propagation::room_pages`]: crate::propagation::Propagation::room_pages
     pub(crate) fn room_pages(&self, wanted: u64) -> Result<u64, StorageError> {
-        self.lock_landed().propagation().room_pages(&self.io, wanted)
+        self.lock_landed().propagation().room_pages(wanted)
     }
 
     /// Whether there was no room for the last dirty page that was to leave.
@@ -145,6 +145,10 @@ impl Pool {
                 && !info.is_held()
                 && !info.is_dirty()
             {
+                if self.answers.hears_of_clean_evictions {
+                    let mut claim = self.frames.try_claim(frame).expect("no reader is in the pool");
+                    self.tell_of_eviction(&mut state, frame, claim.buffer_mut());
+                }
                 self.discard_frame(&mut state, frame);
             }
         }
@@ -155,7 +159,7 @@ impl Pool {
     /// # Errors
     /// If the device fails; what is durable is not known then.
     pub fn sync(&self) -> Result<(), StorageError> {
-        self.lock_landed().propagation().sync(&self.io)
+        self.lock_landed().placement().sync()
     }
 
     /// Forgets the pages of a file from `first_page` on, changed or not, and cuts the file there.
@@ -167,7 +171,7 @@ impl Pool {
     /// If one of the pages is pinned.
     pub fn forget(&mut self, file: FileId, first_page: u32) -> Result<(), StorageError> {
         self.discard_from(file, first_page);
-        self.lock_landed().propagation().truncate(&self.io, file, first_page)
+        self.lock_landed().propagation().truncate(file, first_page)
     }
 
     /// Drops the pages of a file that are in memory, changed or not, and lets nothing of it be in
@@ -282,7 +286,7 @@ impl Pool {
                 }
                 return self.wait_for_frame(state);
             };
-            let Some(claim) = claim else {
+            let Some(mut claim) = claim else {
                 match self.write_with_others(state, frame) {
                     Err(StorageError::NoSpace { .. }) if has_clean => {
                         self.is_full.store(true, Ordering::Relaxed);
@@ -295,12 +299,28 @@ impl Pool {
                 continue;
             };
             let word = state.infos[frame as usize].word;
+            if self.answers.hears_of_clean_evictions {
+                self.tell_of_eviction(state, frame, claim.buffer_mut());
+            }
             self.table.remove(word, frame, |frame| state.infos[frame as usize].word);
             state.replacement.remove(frame, true);
             drop(claim);
             state.counters.eviction_count += 1;
             self.look_ahead(state);
             return Ok(Some(frame));
+        }
+    }
+
+    /// Tells the propagation, once it is here, of a clean page that leaves. It may move pages, so nobody
+    /// reads at a place meanwhile.
+    #[cold]
+    fn tell_of_eviction(&self, state: &mut State, frame: u32, page: &[u8]) {
+        let FrameInfo { word, is_new, .. } = state.infos[frame as usize];
+        // One that was made in vain is on no device.
+        if !is_new {
+            self.land(state);
+            let _alone = self.placing.write();
+            state.propagation().evicted_clean(PageAddress::from_word(word), page);
         }
     }
 
@@ -373,9 +393,9 @@ impl Pool {
         }
         let result = self.rule.ensure_durable(durable_to).and_then(|()| {
             let _alone = self.placing.write();
-            let State { propagation, writes, .. } = &mut *state;
-            let propagation = propagation.as_mut().expect("it is here while no flight is out");
-            propagation.write(&self.io, writes)
+            let State { placement, writes, .. } = &mut *state;
+            let placement = placement.as_mut().expect("it is here while no flight is out");
+            placement.write(writes)
         });
         let State { writes, infos, spare_buffers, .. } = &mut *state;
         for (&frame, write) in frames.iter().zip(writes.drain(..)) {

@@ -1,6 +1,6 @@
-//! The double write of in-place propagation (as InnoDB's): copies of pages, or of what changed on
-//! them, go to a file of their own first, one batch behind the other, so that a page that a power cut
-//! tore can be put together again.
+//! The double write (as InnoDB's) before any propagation that overwrites pages: copies of pages, or of
+//! what changed on them, go to a file of their own first, one batch behind the other, so that a page that
+//! a power cut tore can be put together again. Torn ones are read and written as the kind does it.
 //!
 //! ```text
 //!   file    │ batch 0 │ batch 1 │ … │ batch n │ what an earlier lap left │
@@ -27,7 +27,7 @@
 //! Rule 2 takes a sector to be old or new after a cut. One that is neither needs a whole copy.
 
 use super::log_structured::record::{hole_of, pack, packed_bytes, unpack};
-use super::{ChangedRanges, DoubleWriteFile, PageWrite};
+use super::{ChangedRanges, PageWrite, Propagation};
 use crate::page::page_is_sound;
 use crate::plant::{EngineBug, is_planted};
 use crate::volume::{Io, IoOwner};
@@ -51,9 +51,22 @@ const CHANGES: u32 = 1 << 31;
 /// A lap ends when so many new pages were written in it: they are remembered one by one.
 const NEW_PAGE_COUNT_MAX: usize = 1 << 16;
 
+/// Where copies of pages go before the pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DoubleWriteFile {
+    /// A file of its own.
+    pub file: FileId,
+    /// How long it may become, at least two pages. The longer, the less often pages in place have to
+    /// be synced so that it can be used again.
+    pub lap_bytes: u64,
+    /// A number that no earlier run with this file had.
+    pub epoch: u32,
+}
+
 /// The file for copies.
 #[derive(Debug)]
 pub(super) struct DoubleWrite {
+    io: Io,
     file: FileId,
     page_bytes: u32,
     lap_bytes: u64,
@@ -66,6 +79,13 @@ pub(super) struct DoubleWrite {
     batch: Vec<u8>,
     /// Pages that this lap wrote without a copy, and not since with one.
     new_pages: BTreeSet<PageAddress>,
+}
+
+/// Whether the lap has room for the batch that was put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Batch {
+    Fits,
+    HasNoRoom,
 }
 
 /// How a page is copied.
@@ -100,10 +120,11 @@ type Copies = BTreeMap<PageAddress, Vec<Copy>>;
 type TornPage<'c> = (PageAddress, IoBuffer, &'c [Copy]);
 
 impl DoubleWrite {
-    /// Copies of pages of `page_bytes`.
-    pub(super) fn new(page_bytes: u32, file: DoubleWriteFile) -> Self {
+    /// Copies of pages of `page_bytes`, in a file of the volume of `io`.
+    pub(super) fn new(io: Io, page_bytes: u32, file: DoubleWriteFile) -> Self {
         let DoubleWriteFile { file, lap_bytes, epoch } = file;
         Self {
+            io,
             file,
             page_bytes,
             lap_bytes,
@@ -124,9 +145,8 @@ impl DoubleWrite {
     /// Puts a batch of sealed pages together, and says whether the lap has room for it.
     pub(super) fn prepare<'a>(
         &mut self,
-        io: &Io,
         pages: impl Iterator<Item = &'a PageWrite> + Clone,
-    ) -> bool {
+    ) -> Batch {
         let Self { batch, new_pages, .. } = self;
         batch.clear();
         batch.resize(HEADER_BYTES, 0);
@@ -142,7 +162,7 @@ impl DoubleWrite {
         }
         if count == 0 {
             batch.clear();
-            return true;
+            return Batch::Fits;
         }
         for page in pages {
             match plan_of(page, new_pages) {
@@ -158,14 +178,17 @@ impl DoubleWrite {
                 }
             }
         }
-        let sector_bytes = io.sector_bytes() as usize;
+        let sector_bytes = self.io.sector_bytes() as usize;
         batch.resize(batch.len().next_multiple_of(sector_bytes), 0);
         batch[..8].copy_from_slice(&MAGIC);
         batch[12..16].copy_from_slice(&self.page_bytes.to_be_bytes());
         batch[28..32].copy_from_slice(&to_u32(count).to_be_bytes());
         let length_bytes = batch.len() as u64;
         batch[32..40].copy_from_slice(&length_bytes.to_be_bytes());
-        self.offset == 0 || self.offset + length_bytes <= self.lap_bytes
+        match self.offset == 0 || self.offset + length_bytes <= self.lap_bytes {
+            true => Batch::Fits,
+            false => Batch::HasNoRoom,
+        }
     }
 
     /// Everything written in place is durable: the next batch begins a lap.
@@ -192,7 +215,7 @@ impl DoubleWrite {
     }
 
     /// Makes the batch that was put together durable.
-    pub(super) fn write(&mut self, io: &Io) -> Result<(), StorageError> {
+    pub(super) fn write(&mut self) -> Result<(), StorageError> {
         if self.batch.is_empty() {
             return Ok(());
         }
@@ -204,65 +227,74 @@ impl DoubleWrite {
         // Taken before the write, so that a batch that fails half way never shares its lap's number
         // with a later one.
         self.lap = lap;
-        self.write_batch(io)?;
+        self.write_batch()?;
         if !is_planted(EngineBug::BatchUnsynced) {
-            io.sync(self.file)?;
+            self.io.sync(self.file)?;
         }
         self.number += 1;
         self.offset += self.batch.len() as u64;
         Ok(())
     }
 
-    /// Puts copies in the place of pages that are torn, makes them durable, and counts them.
-    pub(super) fn recover(&mut self, io: &Io) -> Result<u32, StorageError> {
+    /// Writes pages of `propagation` anew that are torn, from their copies, makes them durable, and counts
+    /// them. Nothing that somebody else reads may be under way.
+    pub(super) fn recover(&self, propagation: &mut dyn Propagation) -> Result<u32, StorageError> {
         if is_planted(EngineBug::NothingPutBack) {
             return Ok(0);
         }
-        let files: BTreeSet<FileId> = io.files().into_iter().map(|(file, _)| file).collect();
-        let mut copies: Vec<(PageAddress, Vec<Copy>)> = self.find_copies(io)?.into_iter().collect();
+        let files: BTreeSet<FileId> = self.io.files().into_iter().map(|(file, _)| file).collect();
+        let mut copies: Vec<(PageAddress, Vec<Copy>)> = self.find_copies()?.into_iter().collect();
         // Copies of pages whose file was removed since then have no place to go to.
         copies.retain(|(address, _)| files.contains(&address.file));
-        let mut restored = BTreeSet::new();
         let mut restored_count = 0;
         for part in copies.chunks(READ_COUNT_MAX) {
-            for (address, mut page, copies) in self.torn_of(io, part)? {
-                let mut is_sensible = true;
-                for &Copy { offset, record_bytes, is_whole } in copies {
-                    let record = self.read_bytes(io, offset, record_bytes as usize)?;
-                    let laid = if is_whole {
-                        unpack(&record, &mut page)
-                    } else {
-                        ChangedRanges::unpack(&record, &mut page).map(drop)
-                    };
-                    is_sensible &= laid.is_some();
-                }
-                if is_sensible && page_is_sound(&page, address) {
-                    let offset = address.offset_bytes(self.page_bytes);
-                    self.transfer(io, Operation::Write, address.file, offset, page)?;
-                    restored.insert(address.file);
+            for (address, buffer, copies) in self.torn_of(propagation, part)? {
+                let Some(buffer) = self.lay_over(buffer, copies)? else { continue };
+                if page_is_sound(&buffer, address) {
+                    let changed = ChangedRanges::default();
+                    let page = PageWrite { address, buffer, changed, is_new: false };
+                    propagation.write(&mut [page])?;
                     restored_count += 1;
                 }
             }
         }
-        for file in restored {
-            io.sync(file)?;
+        if restored_count > 0 {
+            propagation.sync()?;
         }
         Ok(restored_count)
     }
 
+    /// The page with what its copies say; `None` if one of them makes no sense.
+    fn lay_over(
+        &self,
+        mut page: IoBuffer,
+        copies: &[Copy],
+    ) -> Result<Option<IoBuffer>, StorageError> {
+        let mut is_sensible = true;
+        for &Copy { offset, record_bytes, is_whole } in copies {
+            let record = self.read_bytes(offset, record_bytes as usize)?;
+            let laid = match is_whole {
+                true => unpack(&record, &mut page),
+                false => ChangedRanges::unpack(&record, &mut page).map(drop),
+            };
+            is_sensible &= laid.is_some();
+        }
+        Ok(is_sensible.then_some(page))
+    }
+
     /// The copies of each page in the lap that is there.
-    fn find_copies(&self, io: &Io) -> Result<Copies, StorageError> {
+    fn find_copies(&self) -> Result<Copies, StorageError> {
         let mut copies = BTreeMap::new();
-        let end = io.byte_count(self.file);
+        let end = self.io.byte_count(self.file);
         let (mut offset, mut number, mut lap) = (0, 0, None);
         while offset + (HEADER_BYTES as u64) < end {
-            let head = self.read_bytes(io, offset, HEADER_BYTES)?;
+            let head = self.read_bytes(offset, HEADER_BYTES)?;
             let Some(header) = self.parse(&head) else { break };
             let follows = header.number == number && lap.is_none_or(|lap| lap == header.lap);
             if !follows || header.length_bytes > end - offset {
                 break;
             }
-            let batch = self.read_bytes(io, offset, to_index(header.length_bytes))?;
+            let batch = self.read_bytes(offset, to_index(header.length_bytes))?;
             let sum = crc32c::crc32c(&batch[SUM.end..]);
             if batch[SUM] != sum.to_be_bytes() {
                 break;
@@ -283,45 +315,43 @@ impl DoubleWrite {
         (is_whole && length_bytes > least).then_some(Header { lap, number, count, length_bytes })
     }
 
-    /// Those of a few pages that are torn in place, read with the queue full, as they are.
+    /// Those of a few pages that are torn, read with the queue full, as they are and in their order.
     fn torn_of<'c>(
         &self,
-        io: &Io,
+        propagation: &mut dyn Propagation,
         copies: &'c [(PageAddress, Vec<Copy>)],
     ) -> Result<Vec<TornPage<'c>>, StorageError> {
-        let mut tickets = Vec::new();
         let mut result = Ok(());
-        for (address, copies) in copies {
-            let address = *address;
-            let buffer = buffer_for(io, self.page_bytes as usize);
-            let offset = address.offset_bytes(self.page_bytes);
-            match io.submit(IoOwner::PageWrite, address.file, Operation::Read, offset, buffer) {
-                Ok(ticket) => tickets.push((ticket, address, copies.as_slice())),
-                Err(error) => {
-                    result = Err(error);
-                    break;
-                }
+        for &(address, _) in copies {
+            let buffer = self.buffer_of(self.page_bytes as usize);
+            if let Err(error) = propagation.start_read(address, buffer) {
+                result = Err(error);
+                break;
             }
         }
-        let mut torn = Vec::new();
-        for (ticket, address, copies) in tickets {
-            match self.finish(io, ticket, Operation::Read, address.file) {
-                Ok(page) if !page_is_sound(&page, address) => torn.push((address, page, copies)),
-                Ok(_) => {}
+        let mut pages = BTreeMap::new();
+        while let Some(read) = propagation.next_read() {
+            match read.result {
+                Ok(()) => _ = pages.insert(read.address, read.buffer),
                 Err(error) => result = result.and(Err(error)),
             }
         }
-        result.map(|()| torn)
+        result?;
+        let torn = copies.iter().filter_map(|(address, copies)| {
+            let page = pages.remove(address)?;
+            (!page_is_sound(&page, *address)).then_some((*address, page, copies.as_slice()))
+        });
+        Ok(torn.collect())
     }
 
-    fn write_batch(&self, io: &Io) -> Result<(), StorageError> {
+    fn write_batch(&self) -> Result<(), StorageError> {
         let mut tickets = Vec::new();
         let mut result = Ok(());
         let mut offset = self.offset;
         for piece in self.batch.chunks(REQUEST_BYTES_MAX) {
-            let mut buffer = buffer_for(io, piece.len());
+            let mut buffer = self.buffer_of(piece.len());
             buffer.copy_from_slice(piece);
-            match io.submit(IoOwner::PageWrite, self.file, Operation::Write, offset, buffer) {
+            match self.io.submit(IoOwner::PageWrite, self.file, Operation::Write, offset, buffer) {
                 Ok(ticket) => tickets.push(ticket),
                 Err(error) => {
                     result = Err(error);
@@ -331,22 +361,24 @@ impl DoubleWrite {
             offset += piece.len() as u64;
         }
         for ticket in tickets {
-            result = result.and(self.finish(io, ticket, Operation::Write, self.file).map(drop));
+            result = result.and(self.finish(ticket, Operation::Write).map(drop));
         }
         result
     }
 
     /// Bytes of the file, by whole sectors.
-    fn read_bytes(&self, io: &Io, offset: u64, bytes: usize) -> Result<Vec<u8>, StorageError> {
-        let sector_bytes = u64::from(io.sector_bytes());
+    fn read_bytes(&self, offset: u64, bytes: usize) -> Result<Vec<u8>, StorageError> {
+        let sector_bytes = u64::from(self.io.sector_bytes());
         let start = offset - offset % sector_bytes;
         let end = (offset + bytes as u64).next_multiple_of(sector_bytes);
         let mut found = Vec::new();
         let mut at = start;
         while at < end {
             let length = to_index(end - at).min(REQUEST_BYTES_MAX);
-            let buffer = buffer_for(io, length);
-            found.extend_from_slice(&self.transfer(io, Operation::Read, self.file, at, buffer)?);
+            let buffer = self.buffer_of(length);
+            let ticket =
+                self.io.submit(IoOwner::PageWrite, self.file, Operation::Read, at, buffer)?;
+            found.extend_from_slice(&self.finish(ticket, Operation::Read)?);
             at += length as u64;
         }
         found.drain(..to_index(offset - start));
@@ -354,33 +386,18 @@ impl DoubleWrite {
         Ok(found)
     }
 
-    /// Reads or writes in one request, and waits.
-    fn transfer(
-        &self,
-        io: &Io,
-        operation: Operation,
-        file: FileId,
-        offset: u64,
-        buffer: IoBuffer,
-    ) -> Result<IoBuffer, StorageError> {
-        let ticket = io.submit(IoOwner::PageWrite, file, operation, offset, buffer)?;
-        self.finish(io, ticket, operation, file)
-    }
-
-    fn finish(
-        &self,
-        io: &Io,
-        ticket: u64,
-        operation: Operation,
-        file: FileId,
-    ) -> Result<IoBuffer, StorageError> {
-        let completion = io.wait(ticket);
+    fn finish(&self, ticket: u64, operation: Operation) -> Result<IoBuffer, StorageError> {
+        let completion = self.io.wait(ticket);
         if let Err(error) = completion.result {
-            let (label, file, copies) = (operation.label(), file.0, self.file.0);
-            let what = format!("double write in file {copies}: cannot {label} file {file}");
+            let (label, file) = (operation.label(), self.file.0);
+            let what = format!("double write: cannot {label} file {file}");
             return Err(StorageError::Device { what, error });
         }
         Ok(completion.buffer.expect("a request that is done hands its buffer back"))
+    }
+
+    fn buffer_of(&self, bytes: usize) -> IoBuffer {
+        IoBuffer::with_alignment(bytes, self.io.buffer_alignment().max(1) as usize)
     }
 }
 
@@ -415,9 +432,4 @@ fn plan_of(page: &PageWrite, new_pages: &BTreeSet<PageAddress>) -> CopyPlan {
         return CopyPlan::Whole(hole_of(&page.buffer));
     }
     CopyPlan::Changes(bytes)
-}
-
-fn buffer_for(io: &Io, bytes: usize) -> IoBuffer {
-    let alignment = io.buffer_alignment().max(1) as usize;
-    IoBuffer::with_alignment(bytes, alignment)
 }

@@ -5,10 +5,9 @@
 //! 2. A file is synced if something was written to it since its last sync that succeeded.
 //! 3. Pages of a batch that lie one behind the other go in one request.
 //! 4. After a cut a page that was being written may be torn. What is done about that is the setting of
-//!    the engine: its log, or the double write.
+//!    the engine: its log, or the double write before any kind that overwrites pages.
 
-use super::double_write::DoubleWrite;
-use super::{ChangedRanges, PagePlace, PageRead, PageWrite, Propagation};
+use super::{ChangedRanges, Media, PagePlace, PageRead, PageWrite, Propagation};
 use crate::page::check_page_bytes;
 use crate::plant::{EngineBug, is_planted};
 use crate::volume::{Io, IoOwner};
@@ -21,25 +20,11 @@ const REQUEST_BYTES_MAX: usize = 128 << 10;
 /// Buffers for runs that are kept from one batch to the next.
 const SPARE_BYTES_MAX: usize = 1 << 20;
 
-/// Where copies of pages go before the pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DoubleWriteFile {
-    /// A file of its own.
-    pub file: FileId,
-    /// How long it may become, at least two pages. The longer, the less often pages in place have to
-    /// be synced so that it can be used again.
-    pub lap_bytes: u64,
-    /// A number that no earlier run with this file had.
-    pub epoch: u32,
-}
-
 /// Pages at fixed places.
 #[derive(Debug)]
 pub struct InPlace {
+    io: Io,
     page_bytes: u32,
-    double_write: Option<DoubleWrite>,
-    /// Whether a write in place failed, and may have torn pages, since the lap began.
-    has_failed: bool,
     /// Tickets of the reads in flight, with their pages.
     reads: Vec<(u64, PageAddress)>,
     unsynced: BTreeSet<FileId>,
@@ -57,17 +42,14 @@ struct Writer {
 }
 
 impl InPlace {
-    /// Pages of `page_bytes` on a volume of `sector_bytes`. With a `double_write` copies go to that
-    /// file first, but for pages that the log can make anew.
+    /// Pages of `page_bytes` on the volume of the data.
     ///
     /// # Errors
     /// If the page size is out of range or smaller than a sector.
-    pub fn new(
-        page_bytes: u32,
-        sector_bytes: u32,
-        double_write: Option<DoubleWriteFile>,
-    ) -> Result<Self, StorageError> {
+    pub fn new(media: Media, page_bytes: u32) -> Result<Self, StorageError> {
         check_page_bytes(page_bytes)?;
+        let io = media.into_data();
+        let sector_bytes = io.sector_bytes();
         if page_bytes < sector_bytes {
             let what = format!(
                 "pages of {page_bytes} bytes cannot be written in place on sectors of \
@@ -75,27 +57,14 @@ impl InPlace {
             );
             return Err(StorageError::InvalidSetting { what });
         }
-        let double_write = double_write.map(|file| DoubleWrite::new(page_bytes, file));
         let (reads, unsynced, writer) = (Vec::new(), BTreeSet::new(), Writer::new(page_bytes));
-        Ok(Self { page_bytes, double_write, has_failed: false, reads, unsynced, writer })
-    }
-
-    /// Restores torn pages from the double-write file, to be called before redo, and gives back how
-    /// many there were. Without a double write there is nothing to do.
-    ///
-    /// # Errors
-    /// If the device fails.
-    pub fn recover(&mut self, io: &Io) -> Result<u32, StorageError> {
-        match &mut self.double_write {
-            Some(double_write) => double_write.recover(io),
-            None => Ok(0),
-        }
+        Ok(Self { io, page_bytes, reads, unsynced, writer })
     }
 }
 
 impl Propagation for InPlace {
-    fn places_by_address(&self) -> bool {
-        true
+    fn data(&self) -> &Io {
+        &self.io
     }
 
     fn locate(&self, address: PageAddress) -> Option<PagePlace> {
@@ -103,23 +72,47 @@ impl Propagation for InPlace {
         Some(PagePlace::Whole { file: address.file, offset_bytes })
     }
 
-    fn start_read(
-        &mut self,
-        io: &Io,
-        address: PageAddress,
-        buffer: IoBuffer,
-    ) -> Result<(), StorageError> {
+    fn needs_room_in_files(&self) -> bool {
+        true
+    }
+
+    fn counts_pages_by_length(&self) -> bool {
+        true
+    }
+
+    fn lets_read_past_pool(&self) -> bool {
+        true
+    }
+
+    fn places_by_address(&self) -> bool {
+        true
+    }
+
+    fn keeps_places(&self) -> bool {
+        true
+    }
+
+    fn leaves_blank_what_was_never_written(&self) -> bool {
+        true
+    }
+
+    fn uses_changes(&self) -> bool {
+        false
+    }
+
+    fn start_read(&mut self, address: PageAddress, buffer: IoBuffer) -> Result<(), StorageError> {
         let offset = address.offset_bytes(self.page_bytes);
-        let ticket = io.submit(IoOwner::PoolRead, address.file, Operation::Read, offset, buffer)?;
+        let (owner, operation) = (IoOwner::PoolRead, Operation::Read);
+        let ticket = self.io.submit(owner, address.file, operation, offset, buffer)?;
         self.reads.push((ticket, address));
         Ok(())
     }
 
-    fn next_read(&mut self, io: &Io) -> Option<PageRead> {
+    fn next_read(&mut self) -> Option<PageRead> {
         if self.reads.is_empty() {
             return None;
         }
-        let completion = io.wait_any(IoOwner::PoolRead).expect("a read is in flight");
+        let completion = self.io.wait_any(IoOwner::PoolRead).expect("a read is in flight");
         let place = self.reads.iter().position(|&(ticket, _)| ticket == completion.id);
         let (_, address) = self.reads.swap_remove(place.expect("only the pool reads pages"));
         let Completion { result, buffer, .. } = completion;
@@ -132,62 +125,33 @@ impl Propagation for InPlace {
         Some(PageRead { address, buffer, changed, result })
     }
 
-    fn write(&mut self, io: &Io, pages: &mut Vec<PageWrite>) -> Result<(), StorageError> {
-        pages.iter_mut().for_each(PageWrite::seal);
-        let all = pages.len().max(1);
-        let part_count_max = self.double_write.as_ref().map_or(all, DoubleWrite::batch_count_max);
-        for part in pages.chunks_mut(part_count_max) {
-            if let Some(double_write) = &mut self.double_write {
-                let copied = part.iter().filter(|page| !page.is_new);
-                let is_due = double_write.is_lap_due();
-                if !double_write.prepare(io, copied) || is_due {
-                    if is_planted(EngineBug::LapUnsynced) {
-                        double_write.end_lap();
-                    } else {
-                        self.sync(io)?;
-                    }
-                }
-            }
-            if let Some(double_write) = &mut self.double_write {
-                double_write.write(io)?;
-                double_write.note_writes(part);
-            }
-            self.unsynced.extend(part.iter().map(|page| page.address.file));
-            self.writer.write(io, part).inspect_err(|_| self.has_failed = true)?;
-            part.iter_mut().for_each(|page| page.changed.clear());
-        }
+    fn write(&mut self, pages: &mut [PageWrite]) -> Result<(), StorageError> {
+        self.unsynced.extend(pages.iter().map(|page| page.address.file));
+        self.writer.write(&self.io, pages)?;
+        pages.iter_mut().for_each(|page| page.changed.clear());
         Ok(())
     }
 
-    fn sync(&mut self, io: &Io) -> Result<(), StorageError> {
+    fn sync(&mut self) -> Result<(), StorageError> {
         while let Some(&file) = self.unsynced.first() {
-            io.sync(file)?;
+            self.io.sync(file)?;
             self.unsynced.remove(&file);
             if is_planted(EngineBug::OneFileSynced) {
                 self.unsynced.clear();
             }
         }
-        if let Some(double_write) = &mut self.double_write {
-            // Pages that could not be written in their places have their only good copies in the
-            // lap that ends here: put them back before it is overwritten.
-            if self.has_failed {
-                double_write.recover(io)?;
-                self.has_failed = false;
-            }
-            double_write.end_lap();
-        }
         Ok(())
     }
 
-    fn truncate(&mut self, io: &Io, file: FileId, first_page: u32) -> Result<(), StorageError> {
+    fn truncate(&mut self, file: FileId, first_page: u32) -> Result<(), StorageError> {
         let end = PageAddress::new(file, first_page).offset_bytes(self.page_bytes);
         if first_page == 1 {
             // The whole file is cut off, so that none of its pages waits for a sync any more; the
             // file itself may be removed next.
             self.unsynced.remove(&file);
         }
-        if io.byte_count(file) > end {
-            io.set_byte_count(file, end)?;
+        if self.io.byte_count(file) > end {
+            self.io.set_byte_count(file, end)?;
         }
         Ok(())
     }

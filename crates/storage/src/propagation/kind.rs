@@ -1,8 +1,23 @@
-//! The propagations by name, and how each is made.
+//! The propagations by name: what has to be known before one is built, its settings, how it is made.
+//!
+//! ```text
+//!   settings  propagation = "NAME", a table by the name of each kind that has settings
+//!                 │
+//!                 ▼ the one that is meant
+//!   config    NAME with its settings ── media, double write ──► Placement
+//! ```
+//!
+//! 1. Nothing here stands for all kinds at once: the compiler asks a new one for each answer.
+//! 2. A kind that overwrites pages is built with the double write before it, if the engine has one.
+//! 3. Files of all kinds are known, whichever a database has: none is ever taken for a table's.
 
-use super::{DoubleWriteFile, InPlace, LogStructured, LogStructuredSettings, Propagation};
+use super::{
+    DoubleWriteFile, InPlace, LogStructured, LogStructuredSettings, Media, Placement, Propagation,
+};
+#[cfg(test)]
+use super::{Tiered, TieredSettings};
 use crate::StorageError;
-use crate::volume::Io;
+use crate::page::check_page_bytes;
 use serde::{Deserialize, Serialize};
 
 /// A way of placing pages. To add one: a sibling file and a line in each function here.
@@ -14,23 +29,64 @@ pub enum PropagationKind {
     InPlace,
     /// Pages are appended to segments, and a map says where each lies last.
     LogStructured,
+    /// As in place, with pages that left the pool on a second volume, too.
+    #[cfg(test)]
+    Tiered,
+}
+
+/// Which propagation, and the settings of each, as a user writes them. Those of the others lie idle.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PropagationSettings {
+    /// The one that is meant.
+    #[serde(rename = "propagation")]
+    pub kind: PropagationKind,
+    /// How pages are placed in segments, if they are. The size of pages is that of the database.
+    pub log_structured: LogStructuredSettings,
+    /// The tier, if there is one.
+    #[cfg(test)]
+    pub tiered: TieredSettings,
+}
+
+/// A propagation with its settings, and no other's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PropagationConfig {
+    /// [`InPlace`]: a page has one place, by its number.
+    InPlace,
+    /// [`LogStructured`]: pages are appended to segments.
+    LogStructured(LogStructuredSettings),
+    /// As in place, with pages that left the pool on a second volume, too.
+    #[cfg(test)]
+    Tiered(TieredSettings),
 }
 
 impl PropagationKind {
     /// All kinds, for tests of each.
-    pub const ALL: [Self; 2] = [Self::InPlace, Self::LogStructured];
+    pub const ALL: &[Self] = &[
+        Self::InPlace,
+        Self::LogStructured,
+        #[cfg(test)]
+        Self::Tiered,
+    ];
 
-    /// The files of a volume that belong to some propagation, not to tables.
-    pub fn own_files() -> impl Iterator<Item = &'static str> {
-        super::log_structured::FILES.into_iter()
+    /// The files that it makes on the volume of the data, by their names.
+    #[must_use]
+    pub const fn files(self) -> &'static [&'static str] {
+        match self {
+            Self::InPlace => &[],
+            Self::LogStructured => &super::log_structured::FILES,
+            #[cfg(test)]
+            Self::Tiered => &super::tiered::FILES,
+        }
     }
 
-    /// Whether a page's place follows from its address, so that a file needs room for all its pages.
+    /// The volumes that it needs beside that of the data, by their names.
     #[must_use]
-    pub const fn places_by_address(self) -> bool {
+    pub const fn other_media(self) -> &'static [&'static str] {
         match self {
-            Self::InPlace => true,
-            Self::LogStructured => false,
+            Self::InPlace | Self::LogStructured => &[],
+            #[cfg(test)]
+            Self::Tiered => &[super::tiered::TIER],
         }
     }
 
@@ -40,48 +96,131 @@ impl PropagationKind {
         match self {
             Self::InPlace => true,
             Self::LogStructured => false,
+            #[cfg(test)]
+            Self::Tiered => true,
         }
     }
 
-    /// Whether it makes use of what changed on a page.
+    /// Whether a file of that name belongs to some propagation, not to a table.
+    pub(crate) fn is_own_file(name: &str) -> bool {
+        Self::ALL.iter().any(|kind| kind.files().contains(&name))
+    }
+}
+
+impl From<PropagationKind> for PropagationSettings {
+    /// With default settings.
+    fn from(kind: PropagationKind) -> Self {
+        Self { kind, ..Self::default() }
+    }
+}
+
+impl From<PropagationConfig> for PropagationSettings {
+    fn from(config: PropagationConfig) -> Self {
+        let all = Self::from(config.kind());
+        match config {
+            PropagationConfig::InPlace => all,
+            PropagationConfig::LogStructured(log_structured) => Self { log_structured, ..all },
+            #[cfg(test)]
+            PropagationConfig::Tiered(tiered) => Self { tiered, ..all },
+        }
+    }
+}
+
+impl PropagationSettings {
+    /// The propagation that is meant, with its own settings.
     #[must_use]
-    pub const fn tracks_changes(self) -> bool {
-        match self {
-            Self::InPlace => false,
-            Self::LogStructured => true,
+    pub fn config(&self) -> PropagationConfig {
+        match self.kind {
+            PropagationKind::InPlace => PropagationConfig::InPlace,
+            PropagationKind::LogStructured => {
+                PropagationConfig::LogStructured(self.log_structured.clone())
+            }
+            #[cfg(test)]
+            PropagationKind::Tiered => PropagationConfig::Tiered(self.tiered.clone()),
         }
     }
 
-    /// The propagation over a volume, for pages of `settings.page_bytes`, recovered from whatever a
-    /// power cut left unless it `was_closed`. With a `double_write` file pages are written twice, where
-    /// the kind overwrites pages at all. The answer's second half counts the torn pages that were put
-    /// together again.
+    /// These settings, as far as they were fixed when the database was made, and the rest of `wanted`.
+    pub(crate) fn with(self, wanted: &Self) -> Self {
+        Self {
+            kind: self.kind,
+            log_structured: self.log_structured.with(&wanted.log_structured),
+            #[cfg(test)]
+            tiered: wanted.tiered.clone(),
+        }
+    }
+}
+
+impl PropagationConfig {
+    /// Which kind this is.
+    #[must_use]
+    pub const fn kind(&self) -> PropagationKind {
+        match self {
+            Self::InPlace => PropagationKind::InPlace,
+            Self::LogStructured(_) => PropagationKind::LogStructured,
+            #[cfg(test)]
+            Self::Tiered(_) => PropagationKind::Tiered,
+        }
+    }
+
+    /// Checks that the settings can work together, with such pages on sectors of `sector_bytes`.
     ///
     /// # Errors
-    /// If the page size does not suit the device, or the device fails.
+    /// The first that cannot, with what would do.
+    pub fn check(&self, page_bytes: u32, sector_bytes: u32) -> Result<(), StorageError> {
+        check_page_bytes(page_bytes)?;
+        match self {
+            Self::InPlace => Ok(()),
+            Self::LogStructured(settings) => settings.with_pages_of(page_bytes).check(sector_bytes),
+            #[cfg(test)]
+            Self::Tiered(_) => Ok(()),
+        }
+    }
+
+    /// What a new database takes beside its log, to be told behind that; empty if next to nothing.
+    #[must_use]
+    pub fn told_of_making(&self) -> String {
+        match self {
+            Self::InPlace => String::new(),
+            Self::LogStructured(LogStructuredSettings { segment_bytes, .. }) => {
+                format!(" and several segments of {segment_bytes} bytes")
+            }
+            #[cfg(test)]
+            Self::Tiered(_) => String::new(),
+        }
+    }
+
+    /// The propagation over `media`, for pages of `page_bytes`, recovered from whatever a power cut left
+    /// unless it `was_closed`. With a `double_write` file pages are written twice, where the kind
+    /// overwrites pages at all. The answer's second half counts the torn pages that were put together
+    /// again.
+    ///
+    /// # Errors
+    /// If a setting or a medium does not suit, or a device fails.
     pub fn build(
-        self,
-        settings: LogStructuredSettings,
-        io: &Io,
+        &self,
+        page_bytes: u32,
+        media: Media,
         double_write: Option<DoubleWriteFile>,
         was_closed: bool,
-    ) -> Result<(Box<dyn Propagation>, u32), StorageError> {
-        let page_bytes = settings.page_bytes;
-        match self {
-            Self::InPlace => {
-                let sector_bytes = io.sector_bytes();
-                let mut propagation = InPlace::new(page_bytes, sector_bytes, double_write)?;
-                let restored_count = if was_closed { 0 } else { propagation.recover(io)? };
-                Ok((Box::new(propagation), restored_count))
+    ) -> Result<(Placement, u32), StorageError> {
+        let kind = self.kind();
+        let media = media.for_kind(kind)?;
+        let propagation: Box<dyn Propagation> = match self {
+            Self::InPlace => Box::new(InPlace::new(media, page_bytes)?),
+            Self::LogStructured(settings) => {
+                let settings = settings.with_pages_of(page_bytes);
+                Box::new(match LogStructured::is_on(media.data()) {
+                    true => LogStructured::open(media, settings)?,
+                    false => LogStructured::create(media, settings)?,
+                })
             }
-            Self::LogStructured => {
-                let propagation = if LogStructured::is_on(io) {
-                    LogStructured::open(io, settings)?
-                } else {
-                    LogStructured::create(io, settings)?
-                };
-                Ok((Box::new(propagation), 0))
-            }
-        }
+            #[cfg(test)]
+            Self::Tiered(settings) => Box::new(Tiered::new(media, page_bytes, settings)?),
+        };
+        let double_write = double_write.filter(|_| kind.overwrites_pages());
+        let mut placement = Placement::new(propagation, page_bytes, double_write);
+        let restored_count = if was_closed { 0 } else { placement.recover()? };
+        Ok((placement, restored_count))
     }
 }

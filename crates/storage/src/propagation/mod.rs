@@ -9,19 +9,34 @@
 //! 1. After [`Propagation::write`] a read gives the written page; after [`Propagation::sync`] it does
 //!    so even if the power goes. Until then it gives that page, an older one, or one whose checksum
 //!    fails, as the kind's head says.
-//! 2. Pages are sealed by the propagation just before they are written, and checked by the pool when
-//!    they were read.
+//! 2. Pages are sealed just before they come to a propagation, and checked by the pool when they were
+//!    read. Those of a kind that overwrites pages are copied beforehand, if the engine has a double
+//!    write. Both is the work of a [`Placement`], and none of a kind's.
+//! 3. A propagation owns its media, the volume of the data among them. Files that it makes there are
+//!    those that its kind lists.
 
 mod changes;
 mod double_write;
 pub mod in_place;
 mod kind;
 pub mod log_structured;
+mod media;
+mod placement;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod tiered;
 
 pub use changes::{CHANGED_RANGES_MAX, ChangedRanges};
-pub use in_place::{DoubleWriteFile, InPlace};
-pub use kind::PropagationKind;
+pub use double_write::DoubleWriteFile;
+pub use in_place::InPlace;
+pub use kind::{PropagationConfig, PropagationKind, PropagationSettings};
 pub use log_structured::{LogStructured, LogStructuredSettings, StoredPage};
+pub use media::Media;
+pub(crate) use placement::PlaceAnswers;
+pub use placement::Placement;
+#[cfg(test)]
+pub use tiered::{Tiered, TieredSettings};
 
 use crate::page::{TRAILER_BYTES, seal_page};
 use crate::volume::Io;
@@ -83,41 +98,69 @@ pub enum PagePlace {
     Records(StoredPage),
 }
 
-/// A way of placing pages on a volume.
+/// A way of placing pages on media.
+///
+/// What it answers about places holds as long as it lives; who asks does so once. No answer has a
+/// default, so that each kind thinks of it.
 pub trait Propagation: Send {
-    /// Where a page lies, if it does and nothing else is in the way. The pool may read it there by
-    /// itself as long as it writes nothing; later what is read there may be another page, or none.
+    /// The volume of the data, where the files are and the places that [`Self::locate`] names: there
+    /// the pool reads by itself.
+    fn data(&self) -> &Io;
+
+    /// Where a page lies on the volume of the data, if it does and nothing else is in the way. The pool
+    /// may read it there by itself as long as it writes nothing; later what is read there may be another
+    /// page, or none.
     fn locate(&self, address: PageAddress) -> Option<PagePlace>;
 
-    /// Whether the place of every page follows from its address.
+    /// Whether a file needs room for a page before the page is written: pages lie in their files, so the
+    /// file has to be long enough. Elsewhere [`Self::room_pages`] says what has room.
+    fn needs_room_in_files(&self) -> bool;
+
+    /// Whether the length of a file counts its pages: all that were ever written, and are not cut off, are
+    /// in front of its end.
+    fn counts_pages_by_length(&self) -> bool;
+
+    /// Whether page n, once it was written and until it changes, is in its file at (n - 1) · page bytes as
+    /// it is: there it may be read past the pool, and past this.
+    fn lets_read_past_pool(&self) -> bool;
+
+    /// Whether [`Self::locate`] names for every page, whatever happens, the place of page n at (n - 1) ·
+    /// page bytes of its file. Then the pool needs nobody to find it, and lets the propagation go and
+    /// write while others read.
     fn places_by_address(&self) -> bool;
 
-    /// Begins to read a page into `buffer`, one page long.
+    /// Whether what lies at the place of a page is never another page, or rests of some, however long ago
+    /// that was looked up. Where it may be, a page that has no checksum is not read by the pool itself.
+    fn keeps_places(&self) -> bool;
+
+    /// Whether a page whose place is all zeros was never written. Else there may be zeros in the place
+    /// that it had before.
+    fn leaves_blank_what_was_never_written(&self) -> bool;
+
+    /// Whether it makes use of what changed on a page: see [`PageWrite::changed`].
+    fn uses_changes(&self) -> bool;
+
+    /// Begins to read a page into `buffer`, one page long. A page is read once at a time.
     ///
     /// # Errors
-    /// If the volume refuses.
-    fn start_read(
-        &mut self,
-        io: &Io,
-        address: PageAddress,
-        buffer: IoBuffer,
-    ) -> Result<(), StorageError>;
+    /// If the medium refuses.
+    fn start_read(&mut self, address: PageAddress, buffer: IoBuffer) -> Result<(), StorageError>;
 
     /// Waits for the next page that was begun; `None` where there is none.
-    fn next_read(&mut self, io: &Io) -> Option<PageRead>;
+    fn next_read(&mut self) -> Option<PageRead>;
 
-    /// Writes pages with the device's queue full, seals them before, and waits. All come back in their
-    /// order, also with an error.
+    /// Writes sealed pages with the device's queue full, and waits. All come back in their order, also
+    /// with an error.
     ///
     /// # Errors
     /// If the device fails or has no room. Which of the pages were written is not known then.
-    fn write(&mut self, io: &Io, pages: &mut Vec<PageWrite>) -> Result<(), StorageError>;
+    fn write(&mut self, pages: &mut [PageWrite]) -> Result<(), StorageError>;
 
     /// Makes everything written durable, and waits.
     ///
     /// # Errors
     /// If the device fails.
-    fn sync(&mut self, io: &Io) -> Result<(), StorageError>;
+    fn sync(&mut self) -> Result<(), StorageError>;
 
     /// Forgets all pages of a file from `first_page` on. If that is the first, the file is gone from the
     /// volume: its removal is durable before its pages are forgotten, where that is a step of its own,
@@ -125,14 +168,14 @@ pub trait Propagation: Send {
     ///
     /// # Errors
     /// If the device fails.
-    fn truncate(&mut self, io: &Io, file: FileId, first_page: u32) -> Result<(), StorageError>;
+    fn truncate(&mut self, file: FileId, first_page: u32) -> Result<(), StorageError>;
 
-    /// How many pages that have no place yet can be written, or more than `wanted`; only asked where no
-    /// place follows from an address. Whoever else writes to the medium may take the room.
+    /// How many pages that have no place yet can be written, or more than `wanted`; only asked where
+    /// files need no room for them. Whoever else writes to the medium may take the room.
     ///
     /// # Errors
     /// If there is none for what has to be noted of them, or the device fails.
-    fn room_pages(&mut self, _io: &Io, _wanted: u64) -> Result<u64, StorageError> {
+    fn room_pages(&mut self, _wanted: u64) -> Result<u64, StorageError> {
         Ok(u64::MAX)
     }
 
@@ -151,6 +194,16 @@ pub trait Propagation: Send {
     fn stored_files(&self) -> Vec<FileId> {
         Vec::new()
     }
+
+    /// Whether it wants to hear of pages that leave the pool unchanged.
+    fn hears_of_clean_evictions(&self) -> bool {
+        false
+    }
+
+    /// A page leaves the pool that is as it was read or written last; only told who wants to hear of it.
+    /// `page` is whole, and its checksum may be of an earlier state. What goes wrong here is for nobody
+    /// else to know: the page can be read as before.
+    fn evicted_clean(&mut self, _address: PageAddress, _page: &[u8]) {}
 
     /// Asserts the kind's numbered invariants.
     ///

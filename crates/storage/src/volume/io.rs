@@ -61,6 +61,8 @@ pub struct Io {
     /// The same, as workers wait for it.
     source: Arc<dyn EventSource>,
     stop: Stop,
+    /// The only files that may be made or removed by this handle, if it has such a limit.
+    own_files: Option<&'static [&'static str]>,
 }
 
 struct Shared {
@@ -111,7 +113,19 @@ impl Io {
         let state = Mutex::new(State { volume, arrived, next_ticket, has_waiter });
         let arrival = Condvar::new();
         let shared = Arc::new(Shared { state, arrival, past_queue, clock, time_source });
-        Self { source: Arc::<Shared>::clone(&shared), shared, stop }
+        Self { source: Arc::<Shared>::clone(&shared), shared, stop, own_files: None }
+    }
+
+    /// The same volume, on which files of these names alone are made or removed.
+    pub(crate) fn with_own_files(&self, names: &'static [&'static str]) -> Self {
+        Self { own_files: Some(names), ..self.clone() }
+    }
+
+    /// # Panics
+    /// If a file of that name is not for this handle.
+    fn assert_own(&self, name: &str) {
+        let is_own = self.own_files.is_none_or(|names| names.contains(&name));
+        assert!(is_own, "file {name} is none of those that its maker lists");
     }
 
     /// Whether the volume can still be used. Takes no lock.
@@ -204,7 +218,11 @@ impl Io {
     ///
     /// # Errors
     /// As there.
+    ///
+    /// # Panics
+    /// If this handle has a list of names, and that is not on it.
     pub fn create(&self, name: &str) -> Result<FileId, StorageError> {
+        self.assert_own(name);
         self.change(|volume| volume.create(name))
     }
 
@@ -212,7 +230,11 @@ impl Io {
     ///
     /// # Errors
     /// As there.
+    ///
+    /// # Panics
+    /// As [`Self::create`].
     pub fn create_logged(&self, name: &str, records_from: Lsn) -> Result<FileId, StorageError> {
+        self.assert_own(name);
         self.change(|volume| volume.create_logged(name, records_from))
     }
 
@@ -220,7 +242,14 @@ impl Io {
     ///
     /// # Errors
     /// As there.
+    ///
+    /// # Panics
+    /// As [`Self::create`].
     pub fn remove(&self, file: FileId) -> Result<(), StorageError> {
+        if self.own_files.is_some() {
+            let name = self.files().into_iter().find(|(known, _)| *known == file);
+            self.assert_own(name.as_ref().map_or("", |(_, name)| name));
+        }
         self.change(|volume| volume.remove(file))
     }
 

@@ -195,7 +195,7 @@ fn add_changes(builder: &mut RecordBuilder, page_count: u32) {
 
 /// The files of settings: of pages in place, and of pages in segments.
 pub(crate) fn settings_files() -> Vec<Sample> {
-    let of = |propagation| {
+    let of = |propagation: PropagationKind| {
         let geometry = Geometry { sector_bytes: 512, sector_count: 16 << 11 };
         let device = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
         let data = Box::new(DeviceVolume::format(Box::new(device)).unwrap());
@@ -204,10 +204,10 @@ pub(crate) fn settings_files() -> Vec<Sample> {
             pool_bytes: 32 << 10,
             log_bytes: 128 << 10,
             checkpoint_bytes: 32 << 10,
-            propagation,
+            propagation: propagation.into(),
             ..Settings::default()
         };
-        let engine = Engine::create(Volumes { data, log: None }, &settings, 9).unwrap();
+        let engine = Engine::create(Volumes::new(data, None), &settings, 9).unwrap();
         let io = engine.data_io();
         let files = io.files();
         let (file, _) = *files.iter().find(|(_, name)| name == "settings").unwrap();
@@ -219,7 +219,7 @@ pub(crate) fn settings_files() -> Vec<Sample> {
         PropagationKind::InPlace => "in place",
         PropagationKind::LogStructured => "segments",
     };
-    PropagationKind::ALL.into_iter().map(|kind| (name(kind), of(kind))).collect()
+    PropagationKind::ALL.iter().map(|&kind| (name(kind), of(kind))).collect()
 }
 
 /// The files of logs: one that has just been filled, and one that went round.

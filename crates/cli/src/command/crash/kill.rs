@@ -62,7 +62,7 @@ fn settings(seed: u64) -> Settings {
         _ => TornPages::DoubleWrite,
     };
     Settings {
-        propagation,
+        propagation: propagation.into(),
         torn_pages,
         pool_bytes: 1 << 20,
         log_bytes: 8 << 20,

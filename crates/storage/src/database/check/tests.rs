@@ -33,7 +33,7 @@ fn database() -> (Database, TestDevice) {
         checkpoint_bytes: 128 << 10,
         ..Settings::default()
     };
-    let database = Database::create(Volumes { data, log: None }, &settings, 1).unwrap();
+    let database = Database::create(Volumes::new(data, None), &settings, 1).unwrap();
     let columns = || {
         let id = Column::new("id", ColumnType::Integer).not_null();
         vec![id, Column::new("x", ColumnType::Text)]

@@ -25,7 +25,7 @@ fn settings(propagation: PropagationKind, torn_pages: TornPages) -> Settings {
         pool_bytes: 64 << 10,
         log_bytes: 1 << 20,
         checkpoint_bytes: 128 << 10,
-        propagation,
+        propagation: propagation.into(),
         torn_pages,
         ..Settings::default()
     }
@@ -41,13 +41,13 @@ fn ways() -> [Settings; 3] {
 
 fn create(device: &TestDevice, settings: &Settings) -> Database {
     let data = Box::new(DeviceVolume::format(Box::new(device.clone())).unwrap());
-    Database::create(Volumes { data, log: None }, settings, 1).unwrap()
+    Database::create(Volumes::new(data, None), settings, 1).unwrap()
 }
 
 fn open(device: &TestDevice, settings: &Settings) -> Database {
     device.forget_completions();
     let data = Box::new(DeviceVolume::open(Box::new(device.clone())).unwrap());
-    Database::open(Volumes { data, log: None }, settings).unwrap().0
+    Database::open(Volumes::new(data, None), settings).unwrap().0
 }
 
 fn table(kind: TableKind, indexes: &[(&str, &[&str])]) -> NewTable {

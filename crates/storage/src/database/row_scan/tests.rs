@@ -25,7 +25,7 @@ fn filled() -> (Database, Vec<Row>) {
         lock_timeout_ns: 0,
         ..Settings::default()
     };
-    let database = Database::create(Volumes { data, log: None }, &settings, 1).unwrap();
+    let database = Database::create(Volumes::new(data, None), &settings, 1).unwrap();
     let mut rng = Rng::for_part(3, "rows");
     let mut rows = Vec::new();
     for real in LOW..HIGH {

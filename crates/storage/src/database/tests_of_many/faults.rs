@@ -228,6 +228,7 @@ fn settings_of(rng: &mut Rng) -> Settings {
         _ => TornPages::DoubleWrite,
     };
     let version_bytes = if rng.below(3) == 0 { 8 << 10 } else { 16 << 20 };
+    let propagation = propagation.into();
     Settings { propagation, torn_pages, version_bytes, checkpoint_bytes: 16 << 10, ..settings() }
 }
 
@@ -238,7 +239,7 @@ fn try_to_open(
     device.lock().power_on();
     device.forget_completions();
     let data = Box::new(DeviceVolume::open(Box::new(device.clone()))?);
-    Database::open(Volumes { data, log: None }, settings)
+    Database::open(Volumes::new(data, None), settings)
 }
 
 /// Opens the database, perhaps after openings that fail; `None` if what cannot be read any more is told.

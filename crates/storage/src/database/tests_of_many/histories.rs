@@ -278,6 +278,7 @@ impl Life<'_> {
 /// Runs a history; `version_bytes` may be too few for the snapshots.
 fn history(seed: u64, step_count: u32, version_bytes: u64, propagation: PropagationKind) {
     let rng = &mut Rng::new(seed);
+    let propagation = propagation.into();
     let settings = Settings { version_bytes, propagation, ..settings() };
     let device = device();
     let mut database = create(&device, &settings);

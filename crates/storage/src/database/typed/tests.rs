@@ -47,7 +47,7 @@ fn database() -> Database {
     let data = Box::new(DeviceVolume::format(Box::new(device)).unwrap());
     let settings =
         Settings { log_bytes: 1 << 20, checkpoint_bytes: 128 << 10, ..Settings::default() };
-    let database = Database::create(Volumes { data, log: None }, &settings, 1).unwrap();
+    let database = Database::create(Volumes::new(data, None), &settings, 1).unwrap();
     let mut write = database.write().unwrap();
     let clustered = TableKind::Clustered { key: vec![0] };
     write.create_table("customers", columns(), clustered).unwrap();

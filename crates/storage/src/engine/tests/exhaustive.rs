@@ -109,7 +109,7 @@ fn crashed(
 #[test]
 fn a_cut_at_every_request_of_a_small_run_loses_nothing_and_two_restarts_are_one() {
     for settings in small() {
-        let kind = (settings.propagation, settings.torn_pages);
+        let kind = (settings.propagation.kind, settings.torn_pages);
         let (mut cut, mut repaired_count) = (0, 0);
         let mut is_over = false;
         while !is_over {
@@ -129,7 +129,7 @@ fn a_cut_at_every_request_of_a_small_run_loses_nothing_and_two_restarts_are_one(
                 assert_state(&engine, &once, None, &context);
             }
         }
-        let overwrites = settings.propagation.overwrites_pages();
+        let overwrites = settings.propagation.kind.overwrites_pages();
         assert_eq!(repaired_count > 0, overwrites, "{kind:?}: what is overwritten may be torn");
         assert!(cut > 60, "{kind:?}: every flush and page write is a request, not {cut} in all");
     }
@@ -144,7 +144,7 @@ fn restart_step() -> u64 {
 fn a_cut_at_every_request_of_a_restart_leads_where_an_uncut_one_does() {
     let step = restart_step();
     for settings in small() {
-        let kind = (settings.propagation, settings.torn_pages);
+        let kind = (settings.propagation.kind, settings.torn_pages);
         let (mut cut, mut restart_cut_count) = (0, 0);
         let mut is_over = false;
         while !is_over {

@@ -77,7 +77,8 @@ fn a_failed_sync_or_a_torn_write_loses_nothing_that_was_committed() {
     for settings in ways() {
         let mut stopped_count = 0;
         for failing in (1..).step_by(3) {
-            let context = format!("{:?} {:?} {failing}", settings.propagation, settings.torn_pages);
+            let context =
+                format!("{:?} {:?} {failing}", settings.propagation.kind, settings.torn_pages);
             let (stopped, came) = fail_at(&settings, failing, failing / 3, &context);
             stopped_count += u64::from(stopped);
             if !came {
@@ -137,7 +138,7 @@ fn a_device_that_fills_up_loses_nothing_that_was_committed() {
             let (committed, uncertain) = run_stubbornly(&mut engine, full_from);
             drop(engine);
             restore_power(&device);
-            let context = format!("{:?} full from {full_from}", settings.propagation);
+            let context = format!("{:?} full from {full_from}", settings.propagation.kind);
             let (engine, _) = reopen(&device, &settings).unwrap();
             assert_state(&engine, &committed, uncertain.as_ref(), &context);
         }

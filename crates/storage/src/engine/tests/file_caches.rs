@@ -212,13 +212,13 @@ impl Volume for CachedVolume {
 
 fn volumes_of(disks: &[CachedVolume]) -> Volumes {
     let boxed = |disk: &CachedVolume| Box::new(disk.clone()) as Box<dyn Volume>;
-    Volumes { data: boxed(&disks[0]), log: disks.get(1).map(boxed) }
+    Volumes::new(boxed(&disks[0]), disks.get(1).map(boxed))
 }
 
 fn live(disks: &[CachedVolume], settings: &Settings, seed: u64) {
     let context = format!(
         "{:?} {:?} seed {seed}, {} disks",
-        settings.propagation,
+        settings.propagation.kind,
         settings.torn_pages,
         disks.len()
     );

@@ -1,6 +1,7 @@
 //! Somebody else takes what room there is, while pages get their places when they are written.
 
 use super::*;
+use crate::propagation::{LogStructuredSettings, PropagationConfig};
 
 const ROW_COUNT: u64 = 20_000;
 
@@ -88,12 +89,13 @@ fn a_database_can_be_opened_and_read_whose_room_others_took() {
             pool_bytes: [64 << 10, 256 << 10][to_index(seed % 2)],
             log_bytes: 4 << 20,
             checkpoint_bytes: [48 << 10, 1 << 20][to_index(seed / 2 % 2)],
-            log_structured: crate::propagation::LogStructuredSettings {
+            propagation: PropagationConfig::LogStructured(LogStructuredSettings {
                 page_bytes: 1024,
                 segment_bytes: 64 << 10,
                 write_bytes: 16 << 10,
                 ..Default::default()
-            },
+            })
+            .into(),
             ..log_structured()
         };
         let (device, mut rows) = (device(), Rows::new());

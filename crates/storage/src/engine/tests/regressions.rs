@@ -139,7 +139,7 @@ fn the_largest_rows_are_rolled_back_in_the_smallest_pool() {
 fn who_reads_needs_no_room() {
     // In place a page has its room. Here it goes to the device with few others, so that most cannot go.
     let mut settings = log_structured();
-    settings.log_structured.write_bytes = 4 << 10;
+    settings.propagation.log_structured.write_bytes = 4 << 10;
     let device = device();
     let mut rows = Rows::new();
     let mut engine = create(&device, &settings);

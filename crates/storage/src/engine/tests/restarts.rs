@@ -94,9 +94,10 @@ fn opening_a_log_structured_database_costs_a_fixed_share_of_a_page_more_for_each
     let parts = crate::propagation::LogStructuredSettings {
         segment_bytes: 32 << 10,
         write_bytes: 8 << 10,
-        ..settings.log_structured.clone()
+        ..settings.propagation.log_structured.clone()
     };
-    let settings = Settings { log_structured: parts, ..settings };
+    let propagation = crate::propagation::PropagationConfig::LogStructured(parts).into();
+    let settings = Settings { propagation, ..settings };
     let (requests, bytes, pages) = cost_of_opening(&settings, 1200);
     let (requests_of_8, bytes_of_8, pages_of_8) = cost_of_opening(&settings, 9600);
     println!("{requests} {bytes} {pages}, {requests_of_8} {bytes_of_8} {pages_of_8}");
@@ -105,7 +106,7 @@ fn opening_a_log_structured_database_costs_a_fixed_share_of_a_page_more_for_each
     let map_bytes = 2 * 2 * 8;
     let chain_bytes = 32 * 8;
     // The image comes after 16 segments at least, so one of them may have crashed right before it.
-    let parts = &settings.log_structured;
+    let parts = &settings.propagation.log_structured;
     let least = u64::from(parts.checkpoint_segment_count) * u64::from(parts.segment_bytes);
     let more_bytes = least + (map_bytes + chain_bytes) * (pages_of_8 - pages);
     assert!(bytes_of_8 <= bytes + more_bytes, "{bytes}, {bytes_of_8}");
@@ -145,7 +146,7 @@ fn the_four_steps_have_all_requests_of_an_opening_and_applying_has_none() {
             let page_bytes = u64::from(settings.page_bytes);
             assert!(log_scan.bytes >= report.log_bytes, "{report:?}");
             assert!(page_reads.request_count > 0 && page_writes.request_count > 0, "{report:?}");
-            if settings.propagation.places_by_address() {
+            if settings.propagation.kind == crate::propagation::PropagationKind::InPlace {
                 assert!(page_reads.bytes >= report.page_count * page_bytes, "{report:?}");
                 assert!(page_writes.bytes >= page_bytes, "{report:?}");
             }
@@ -158,7 +159,7 @@ fn the_four_steps_have_all_requests_of_an_opening_and_applying_has_none() {
 /// The transaction that comes last in the log, and what its compensations leave to undo, in their
 /// order.
 fn compensations(device: &TestDevice) -> (u64, Vec<Lsn>) {
-    let (_, log_io) = share(volumes(device, false).unwrap());
+    let Shared { log_io, .. } = share(volumes(device, false).unwrap());
     let file = expect_file(&log_io, LOG_FILE).unwrap();
     let log = LogFile::open(log_io, file).unwrap();
     let mut reader = log.scan(Lsn(0)).unwrap();

@@ -8,7 +8,7 @@ use crate::Lsn;
 use crate::page::{Checksum, TRAILER_BYTES};
 use crate::pool::{Pool, PoolConfig, ReplacementKind};
 use crate::propagation::log_structured::PagePacking;
-use crate::propagation::{LogStructured, LogStructuredSettings};
+use crate::propagation::{LogStructured, LogStructuredSettings, Media, Placement};
 use crate::volume::testing::SharedDevice;
 use crate::volume::{DeviceVolume, Io};
 use nandu_device::{Geometry, MemoryConfig, MemoryDevice};
@@ -32,11 +32,12 @@ fn model(packing: PagePacking, seed: u64) -> Model {
         packing,
         ..LogStructuredSettings::default()
     };
-    let placed = LogStructured::create(&io, settings).unwrap();
+    let placed = LogStructured::create(Media::of_data(io), settings).unwrap();
+    let placement = Placement::new(Box::new(placed), PAGE_BYTES, None);
     let (frame_count, replacement) = (4, ReplacementKind::Lru);
     let config = PoolConfig { page_bytes: PAGE_BYTES, frame_count, replacement };
     let log = Box::new(FakeLog::default());
-    let mut pool = Pool::new(config, Box::new(placed), io, log).unwrap();
+    let mut pool = Pool::new(config, placement, log).unwrap();
     pool.name_file(FILE, "table", Checksum::Trailer);
     Model::new(pool, PAGE_COUNT, seed)
 }

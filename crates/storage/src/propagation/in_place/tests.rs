@@ -5,10 +5,10 @@
 use super::*;
 use crate::page::page_is_sound;
 use crate::pool::tests::disk::{Disk, SECTOR_BYTES};
-use crate::propagation::ChangedRanges;
-use crate::volume::Io;
+use crate::propagation::{ChangedRanges, DoubleWriteFile, Placement};
+use crate::volume::{DeviceVolume, Io};
 use nandu_base::{Rng, to_u32};
-use nandu_device::{Failure, FaultPlan, UnflushedFate};
+use nandu_device::{Failure, FaultPlan, Geometry, MemoryConfig, MemoryDevice, UnflushedFate};
 use std::sync::Arc;
 
 const PAGE_BYTES: u32 = 2 * SECTOR_BYTES;
@@ -20,14 +20,15 @@ fn io_on(disk: &Disk) -> Io {
     Io::new(disk.volume(false), Arc::default())
 }
 
-fn in_place(double_write: bool) -> InPlace {
-    of_epoch(double_write, 1)
+fn in_place(io: &Io, double_write: bool) -> Placement {
+    of_epoch(io, double_write, 1)
 }
 
-fn of_epoch(double_write: bool, epoch: u32) -> InPlace {
+fn of_epoch(io: &Io, double_write: bool, epoch: u32) -> Placement {
     // Room for two batches: laps end in between.
     let copies = DoubleWriteFile { file: COPIES, lap_bytes: 3 << 10, epoch };
-    InPlace::new(PAGE_BYTES, SECTOR_BYTES, double_write.then_some(copies)).unwrap()
+    let in_place = InPlace::new(Media::of_data(io.clone()), PAGE_BYTES).unwrap();
+    Placement::new(Box::new(in_place), PAGE_BYTES, double_write.then_some(copies))
 }
 
 fn filled(page: u32, fill: u8) -> PageWrite {
@@ -38,10 +39,10 @@ fn filled(page: u32, fill: u8) -> PageWrite {
     PageWrite { address, buffer, changed: ChangedRanges::default(), is_new: false }
 }
 
-fn read(in_place: &mut InPlace, io: &Io, page: u32) -> PageRead {
+fn read(in_place: &mut Placement, page: u32) -> PageRead {
     let buffer = IoBuffer::zeroed(PAGE_BYTES as usize);
-    in_place.start_read(io, PageAddress::new(FILE, page), buffer).unwrap();
-    let read = in_place.next_read(io).unwrap();
+    in_place.start_read(PageAddress::new(FILE, page), buffer).unwrap();
+    let read = in_place.next_read().unwrap();
     read.result.clone().unwrap();
     in_place.audit();
     read
@@ -51,7 +52,7 @@ fn read(in_place: &mut InPlace, io: &Io, page: u32) -> PageRead {
 /// that of the last write to it.
 fn write_batches(disk: &Disk, double_write: bool) -> [(u8, u8); PAGE_COUNT as usize + 1] {
     let io = io_on(disk);
-    let mut in_place = in_place(double_write);
+    let mut in_place = in_place(&io, double_write);
     let mut rng = Rng::new(3);
     let mut fills = [(0, 0); PAGE_COUNT as usize + 1];
     for round in 1..=6 {
@@ -62,11 +63,11 @@ fn write_batches(disk: &Disk, double_write: bool) -> [(u8, u8); PAGE_COUNT as us
                 fills[page as usize].1 = round;
             }
         }
-        if in_place.write(&io, &mut pages).is_err() {
+        if in_place.write(&mut pages).is_err() {
             break;
         }
         if round % 2 == 0 {
-            if in_place.sync(&io).is_err() {
+            if in_place.sync().is_err() {
                 break;
             }
             fills.iter_mut().for_each(|(durable, last)| *durable = *last);
@@ -93,19 +94,19 @@ fn cut_everywhere(double_write: bool) -> usize {
         let fills = write_batches(&disk, double_write);
         let disk = disk.reopen(FaultPlan::default());
         let io = io_on(&disk);
-        let mut in_place = in_place(double_write);
+        let mut in_place = in_place(&io, double_write);
         let is_torn = |read: &PageRead| !page_is_sound(&read.buffer, read.address);
-        let count_torn = |in_place: &mut InPlace, io: &Io| {
-            (1..=PAGE_COUNT).filter(|&page| is_torn(&read(in_place, io, page))).count()
+        let count_torn = |in_place: &mut Placement| {
+            (1..=PAGE_COUNT).filter(|&page| is_torn(&read(in_place, page))).count()
         };
-        let torn = count_torn(&mut in_place, &io);
+        let torn = count_torn(&mut in_place);
         torn_count += torn;
-        let restored = in_place.recover(&io).unwrap();
+        let restored = in_place.recover().unwrap();
         if double_write {
             assert_eq!(restored as usize, torn, "cut at {number}: all that is torn is restored");
-            assert_eq!(in_place.recover(&io), Ok(0), "once is enough");
+            assert_eq!(in_place.recover(), Ok(0), "once is enough");
             for page in 1..=PAGE_COUNT {
-                let read = read(&mut in_place, &io, page);
+                let read = read(&mut in_place, page);
                 assert!(!is_torn(&read), "cut at {number}: page {page}");
                 let (durable, last) = fills[page as usize];
                 let found = read.buffer[0];
@@ -143,7 +144,7 @@ fn what_a_failed_write_tore_outlives_the_laps_after_it() {
             };
             let disk = Disk::new(plan);
             let io = io_on(&disk);
-            let mut writer = in_place(true);
+            let mut writer = in_place(&io, true);
             // Whoever is told of the failure does not write these pages again, but others, in laps of their own.
             let mut failed = None;
             for round in 1..=6 {
@@ -151,16 +152,16 @@ fn what_a_failed_write_tore_outlives_the_laps_after_it() {
                 let mut pages: Vec<PageWrite> =
                     pages.map(|page| filled(page, round as u8)).collect();
                 pages.retain(|page| failed.is_none_or(|it: u32| it != page.address.page % 2));
-                if writer.write(&io, &mut pages).is_err() {
+                if writer.write(&mut pages).is_err() {
                     failed = Some(round % 2);
                 }
             }
             let disk = disk.reopen(FaultPlan::default());
             let io = io_on(&disk);
-            let mut reader = in_place(true);
-            torn_count += reader.recover(&io).unwrap();
+            let mut reader = in_place(&io, true);
+            torn_count += reader.recover().unwrap();
             for page in 1..=PAGE_COUNT {
-                let read = read(&mut reader, &io, page);
+                let read = read(&mut reader, page);
                 let is_empty = read.buffer.iter().all(|byte| *byte == 0);
                 let is_sound = is_empty || page_is_sound(&read.buffer, read.address);
                 assert!(is_sound, "request {request}, seed {seed}: page {page} is torn");
@@ -175,7 +176,7 @@ fn what_was_put_back_is_durable_before_its_copy_goes() {
     let mut cut_count = 0;
     for (request, seed) in (1..=16).flat_map(|request| (0..8).map(move |seed| (request, seed))) {
         let disk = Disk::new(FaultPlan::default());
-        in_place(true).write(&io_on(&disk), &mut vec![filled(1, 1)]).unwrap();
+        in_place(&io_on(&disk), true).write(&mut [filled(1, 1)]).unwrap();
         disk.damage(FILE, u64::from(SECTOR_BYTES) + 3);
         let plan = FaultPlan {
             power_cut_at_request: Some(request),
@@ -185,18 +186,18 @@ fn what_was_put_back_is_durable_before_its_copy_goes() {
         };
         let disk = disk.reopen(plan);
         let io = io_on(&disk);
-        let mut next = of_epoch(true, 2);
+        let mut next = of_epoch(&io, true, 2);
         // The copies of the next run begin where that of page 1 lies.
-        let written = next.recover(&io).and_then(|restored_count| {
+        let written = next.recover().and_then(|restored_count| {
             assert_eq!(restored_count, 1);
-            next.write(&io, &mut vec![filled(2, 1)])
+            next.write(&mut [filled(2, 1)])
         });
         cut_count += u32::from(written.is_err());
         let disk = disk.reopen(FaultPlan::default());
         let io = io_on(&disk);
-        let mut reader = of_epoch(true, 2);
-        reader.recover(&io).unwrap();
-        let read = read(&mut reader, &io, 1);
+        let mut reader = of_epoch(&io, true, 2);
+        reader.recover().unwrap();
+        let read = read(&mut reader, 1);
         assert!(page_is_sound(&read.buffer, read.address), "cut at {request}, seed {seed}");
     }
     assert!((40..120).contains(&cut_count), "before the end and after it: {cut_count}");
@@ -211,10 +212,10 @@ fn a_file_is_synced_at_the_end_of_a_lap_though_its_only_write_failed() {
             FaultPlan { fail_requests, failure: Failure::Damages, seed, ..FaultPlan::default() };
         let disk = Disk::new(plan);
         let io = io_on(&disk);
-        let mut writer = in_place(true);
-        assert!(writer.write(&io, &mut vec![filled(1, 1)]).is_err(), "its third request fails");
+        let mut writer = in_place(&io, true);
+        assert!(writer.write(&mut [filled(1, 1)]).is_err(), "its third request fails");
         let before = io.counters().flushes.request_count;
-        writer.sync(&io).unwrap();
+        writer.sync().unwrap();
         assert!(io.counters().flushes.request_count > before, "seed {seed}");
     }
 }
@@ -223,20 +224,20 @@ fn a_file_is_synced_at_the_end_of_a_lap_though_its_only_write_failed() {
 fn the_second_write_of_a_new_page_is_put_together_again_though_its_first_had_no_copy() {
     let disk = Disk::new(FaultPlan::default());
     let io = io_on(&disk);
-    let mut writer = in_place(true);
-    writer.write(&io, &mut vec![PageWrite { is_new: true, ..filled(1, 1) }]).unwrap();
+    let mut writer = in_place(&io, true);
+    writer.write(&mut [PageWrite { is_new: true, ..filled(1, 1) }]).unwrap();
     let mut second = filled(1, 1);
     second.buffer[..10].fill(2);
     second.changed.add(0..10);
-    writer.write(&io, &mut vec![second]).unwrap();
+    writer.write(&mut [second]).unwrap();
     drop(io);
     // The sync of the copies says nothing about the file of the page: a cut takes the last sector of
     // its first write, too.
     disk.damage(FILE, u64::from(SECTOR_BYTES) + 3);
     let io = io_on(&disk);
-    let mut reader = of_epoch(true, 2);
-    assert_eq!(reader.recover(&io), Ok(1));
-    let read = read(&mut reader, &io, 1);
+    let mut reader = of_epoch(&io, true, 2);
+    assert_eq!(reader.recover(), Ok(1));
+    let read = read(&mut reader, 1);
     assert!(page_is_sound(&read.buffer, read.address) && read.buffer[0] == 2);
 }
 
@@ -246,48 +247,48 @@ fn a_batch_that_makes_no_sense_restores_nothing() {
     {
         let io = io_on(&disk);
         let mut pages = vec![filled(1, 7), filled(2, 7)];
-        in_place(true).write(&io, &mut pages).unwrap();
+        in_place(&io, true).write(&mut pages).unwrap();
     }
     disk.damage(FILE, 3);
     // Magic, checksum, size of pages, lap, number, count, length, address, length of a record, record.
     for at in [0, 9, 13, 20, 25, 30, 39, 41, 50, 70] {
         disk.damage(COPIES, at);
         let io = io_on(&disk);
-        assert_eq!(in_place(true).recover(&io), Ok(0), "damage at {at}");
+        assert_eq!(in_place(&io, true).recover(), Ok(0), "damage at {at}");
         disk.damage(COPIES, at);
     }
     let io = io_on(&disk);
-    assert_eq!(in_place(true).recover(&io), Ok(1), "the batch is whole again");
+    assert_eq!(in_place(&io, true).recover(), Ok(1), "the batch is whole again");
 }
 
 #[test]
 fn what_an_earlier_lap_left_restores_nothing() {
     let disk = Disk::new(FaultPlan::default());
     let io = io_on(&disk);
-    let mut writer = in_place(true);
-    writer.write(&io, &mut vec![filled(1, 1)]).unwrap();
-    writer.write(&io, &mut vec![filled(2, 1)]).unwrap();
-    writer.sync(&io).unwrap();
+    let mut writer = in_place(&io, true);
+    writer.write(&mut [filled(1, 1)]).unwrap();
+    writer.write(&mut [filled(2, 1)]).unwrap();
+    writer.sync().unwrap();
     // As long as the first batch of the lap before, so that the second follows it without a gap.
-    writer.write(&io, &mut vec![filled(3, 1)]).unwrap();
+    writer.write(&mut [filled(3, 1)]).unwrap();
     disk.damage(FILE, u64::from(PAGE_BYTES) + 3);
-    assert_eq!(writer.recover(&io), Ok(0), "the copy of page 2 is of the lap before");
+    assert_eq!(writer.recover(), Ok(0), "the copy of page 2 is of the lap before");
     disk.damage(FILE, 2 * u64::from(PAGE_BYTES) + 3);
-    assert_eq!(writer.recover(&io), Ok(1), "that of page 3 counts");
+    assert_eq!(writer.recover(), Ok(1), "that of page 3 counts");
 }
 
 #[test]
 fn what_an_earlier_run_left_restores_nothing() {
     let disk = Disk::new(FaultPlan::default());
     let io = io_on(&disk);
-    let mut earlier = of_epoch(true, 1);
-    earlier.write(&io, &mut vec![filled(1, 1)]).unwrap();
-    earlier.write(&io, &mut vec![filled(2, 1)]).unwrap();
+    let mut earlier = of_epoch(&io, true, 1);
+    earlier.write(&mut [filled(1, 1)]).unwrap();
+    earlier.write(&mut [filled(2, 1)]).unwrap();
     // Its first batch is as long as that of the run before, and both are the first of their laps.
-    let mut writer = of_epoch(true, 2);
-    writer.write(&io, &mut vec![filled(3, 1)]).unwrap();
+    let mut writer = of_epoch(&io, true, 2);
+    writer.write(&mut [filled(3, 1)]).unwrap();
     disk.damage(FILE, u64::from(PAGE_BYTES) + 3);
-    assert_eq!(writer.recover(&io), Ok(0), "the copy of page 2 is of the run before");
+    assert_eq!(writer.recover(), Ok(0), "the copy of page 2 is of the run before");
 }
 
 /// A page and its next state, which differs in a few places of both sectors.
@@ -320,12 +321,12 @@ fn changes_are_laid_over_whatever_sectors_of_a_torn_page_arrived() {
             let io = io_on(&disk);
             let mut states = Vec::new();
             {
-                let mut writer = in_place(true);
+                let mut writer = in_place(&io, true);
                 let mut pages: Vec<PageWrite> = (1..=2).map(|page| filled(page, 200)).collect();
                 // Without a copy, so that the next write needs a whole one.
                 pages.iter_mut().for_each(|page| page.is_new = true);
                 for round in 1..=10 {
-                    let done = writer.write(&io, &mut pages);
+                    let done = writer.write(&mut pages);
                     states.push(pages.iter().map(|page| page.buffer.to_vec()).collect::<Vec<_>>());
                     if done.is_err() {
                         break;
@@ -335,10 +336,10 @@ fn changes_are_laid_over_whatever_sectors_of_a_torn_page_arrived() {
             }
             let disk = disk.reopen(FaultPlan::default());
             let io = io_on(&disk);
-            let mut in_place = in_place(true);
-            restored_count += in_place.recover(&io).unwrap();
+            let mut in_place = in_place(&io, true);
+            restored_count += in_place.recover().unwrap();
             for page in 1..=2 {
-                let found = read(&mut in_place, &io, page).buffer.to_vec();
+                let found = read(&mut in_place, page).buffer.to_vec();
                 let address = PageAddress::new(FILE, page);
                 let is_state = states.iter().any(|state| state[page as usize - 1] == found);
                 let is_sound = page_is_sound(&found, address);
@@ -355,13 +356,13 @@ fn changes_are_laid_over_whatever_sectors_of_a_torn_page_arrived() {
 fn little_that_changed_makes_a_short_copy() {
     let disk = Disk::new(FaultPlan::default());
     let io = io_on(&disk);
-    let mut writer = in_place(true);
+    let mut writer = in_place(&io, true);
     let mut pages: Vec<PageWrite> = (1..=4).map(|page| filled(page, 1)).collect();
     let before = io.counters().writes.byte_count;
-    writer.write(&io, &mut pages).unwrap();
+    writer.write(&mut pages).unwrap();
     let whole = io.counters().writes.byte_count - before;
     let mut pages: Vec<PageWrite> = pages.iter().map(|page| changed(page, 2)).collect();
-    writer.write(&io, &mut pages).unwrap();
+    writer.write(&mut pages).unwrap();
     let short = io.counters().writes.byte_count - before - whole;
     let in_place = 4 * u64::from(PAGE_BYTES);
     assert!(short - in_place < whole - in_place, "{short} bytes after {whole}");
@@ -374,7 +375,7 @@ fn pages_that_the_log_makes_anew_are_written_once() {
     let io = io_on(&disk);
     let before = disk.request_count();
     let new = PageWrite { is_new: true, ..filled(1, 1) };
-    in_place(true).write(&io, &mut vec![new]).unwrap();
+    in_place(&io, true).write(&mut [new]).unwrap();
     assert_eq!(disk.request_count() - before, 1);
 }
 
@@ -382,11 +383,11 @@ fn pages_that_the_log_makes_anew_are_written_once() {
 fn reads_and_writes_keep_the_queue_full() {
     let disk = Disk::new(FaultPlan::default());
     let io = io_on(&disk);
-    let mut in_place = in_place(false);
+    let mut in_place = in_place(&io, false);
     // No two of them are neighbours.
     let mut pages: Vec<PageWrite> = (1..=32).map(|page| filled(2 * page, 7)).collect();
     let start = io.now();
-    in_place.write(&io, &mut pages).unwrap();
+    in_place.write(&mut pages).unwrap();
     // The device serves four at a time, each about 11 us.
     let one = 10_000 + u64::from(PAGE_BYTES);
     assert_eq!((io.now() - start).0, 32 / 4 * one);
@@ -396,16 +397,20 @@ fn reads_and_writes_keep_the_queue_full() {
 
 #[test]
 fn pages_smaller_than_a_sector_are_refused() {
-    let refused = InPlace::new(512, 4096, None).unwrap_err();
+    let geometry = Geometry { sector_bytes: 4096, sector_count: 256 };
+    let memory = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
+    let large = Io::new(Box::new(DeviceVolume::format(Box::new(memory)).unwrap()), Arc::default());
+    let refused = InPlace::new(Media::of_data(large), 512).unwrap_err();
     assert!(refused.to_string().contains("log-structured"), "{refused}");
-    assert!(InPlace::new(1000, 512, None).is_err());
+    let small = io_on(&Disk::new(FaultPlan::default()));
+    assert!(InPlace::new(Media::of_data(small), 1000).is_err());
 }
 
 #[test]
 fn neighbours_go_in_one_request_and_come_back_as_they_were() {
     let disk = Disk::new(FaultPlan::default());
     let io = io_on(&disk);
-    let mut writer = in_place(false);
+    let mut writer = in_place(&io, false);
     // Runs of 3, 1 and 2; the last one follows the second in another file.
     let mut pages: Vec<PageWrite> =
         [1, 2, 3, 5, 8, 9].into_iter().map(|page| filled(page, page as u8)).collect();
@@ -413,20 +418,20 @@ fn neighbours_go_in_one_request_and_come_back_as_they_were() {
     pages.push(PageWrite { address: other, ..filled(10, 10) });
     let count = |io: &Io| io.counters().writes.request_count;
     let before = count(&io);
-    writer.write(&io, &mut pages).unwrap();
+    writer.write(&mut pages).unwrap();
     assert_eq!(count(&io) - before, 4);
     for page in &pages {
         assert_eq!(page.buffer[0], page.address.page as u8, "the batch is as it was");
         assert!(page_is_sound(&page.buffer, page.address));
     }
     for page in [1, 2, 3, 5, 8, 9] {
-        assert_eq!(read(&mut writer, &io, page).buffer[0], page as u8);
+        assert_eq!(read(&mut writer, page).buffer[0], page as u8);
     }
     // More than a request holds.
     let page_count = 3 * to_u32((REQUEST_BYTES_MAX / PAGE_BYTES as usize) as u64) - 1;
     let mut pages: Vec<PageWrite> = (1..=page_count).map(|page| filled(page, 77)).collect();
     let before = count(&io);
-    writer.write(&io, &mut pages).unwrap();
+    writer.write(&mut pages).unwrap();
     assert_eq!(count(&io) - before, 3);
-    assert_eq!(read(&mut writer, &io, page_count).buffer[0], 77);
+    assert_eq!(read(&mut writer, page_count).buffer[0], 77);
 }

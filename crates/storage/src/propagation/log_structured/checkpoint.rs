@@ -101,26 +101,26 @@ impl LogStructured {
     ///
     /// # Errors
     /// If there is no room.
-    pub(super) fn widen_maps(&self, io: &Io, more_page_count: u64) -> Result<u64, StorageError> {
+    pub(super) fn widen_maps(&self, more_page_count: u64) -> Result<u64, StorageError> {
         let needed = self.image_bytes_max(more_page_count);
         for file in self.files.maps {
-            self.widen_map(io, file, needed)?;
+            self.widen_map(file, needed)?;
         }
-        let lengths = self.files.maps.map(|file| io.byte_count(file));
+        let lengths = self.files.maps.map(|file| self.io.byte_count(file));
         let more_bytes = lengths[0].min(lengths[1]) - needed;
         Ok(more_page_count + more_bytes / (3 * (RUN_HEADER_BYTES + LOCATION_BYTES)))
     }
 
     /// Makes a file of an image so long, and half as long again where there is room, so that a map that
     /// grows does not change the file's length each time.
-    fn widen_map(&self, io: &Io, file: FileId, needed: u64) -> Result<(), StorageError> {
-        if io.byte_count(file) >= needed {
+    fn widen_map(&self, file: FileId, needed: u64) -> Result<(), StorageError> {
+        if self.io.byte_count(file) >= needed {
             return Ok(());
         }
         let ahead = (needed / 2).max(AHEAD_BYTES_MIN);
         let wanted = (needed + ahead).next_multiple_of(u64::from(self.sector_bytes));
-        match io.set_byte_count(file, wanted) {
-            Err(StorageError::NoSpace { .. }) => io.set_byte_count(file, needed),
+        match self.io.set_byte_count(file, wanted) {
+            Err(StorageError::NoSpace { .. }) => self.io.set_byte_count(file, needed),
             answer => answer,
         }
     }
@@ -133,16 +133,16 @@ impl LogStructured {
     }
 
     /// Makes the map durable as it is. What waits in the frontiers is not in it.
-    pub(super) fn checkpoint(&mut self, io: &Io) -> Result<(), StorageError> {
+    pub(super) fn checkpoint(&mut self) -> Result<(), StorageError> {
         self.needs_checkpoint = true;
-        self.make_durable(io)?;
+        self.make_durable()?;
         let is_shorter = self.segments.cut(self.segment_count_max());
         let image = self.encode_image(self.generation + 1);
         let target = 1 - self.durable_map;
         let file = self.files.maps[target];
-        self.widen_map(io, file, image.len() as u64)?;
-        transfer::write_long(io, file, &image)?;
-        io.sync(file)?;
+        self.widen_map(file, image.len() as u64)?;
+        transfer::write_long(&self.io, file, &image)?;
+        self.io.sync(file)?;
         self.durable_map = target;
         self.generation += 1;
         self.checkpoint_sequence = self.next_sequence;
@@ -154,7 +154,7 @@ impl LogStructured {
         self.release();
         if is_shorter {
             let bytes = u64::from(self.segments.count()) * u64::from(self.settings.segment_bytes);
-            io.set_byte_count(self.files.segments, bytes)?;
+            self.io.set_byte_count(self.files.segments, bytes)?;
         }
         Ok(())
     }

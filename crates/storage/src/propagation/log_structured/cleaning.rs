@@ -22,7 +22,6 @@ use super::record::Location;
 use super::{CLEANED, HOST, LogStructured, transfer};
 use crate::StorageError;
 use crate::error::unless_full;
-use crate::volume::Io;
 
 /// Free segments that only cleaning may take.
 pub(super) const KEPT_COUNT: u32 = 2;
@@ -76,14 +75,14 @@ impl LogStructured {
     ///
     /// # Errors
     /// If there is no room for the map, or the device fails.
-    pub(super) fn find_room(&mut self, io: &Io, wanted: u64) -> Result<u64, StorageError> {
-        if io.free_bytes().is_none() {
+    pub(super) fn find_room(&mut self, wanted: u64) -> Result<u64, StorageError> {
+        if self.io.free_bytes().is_none() {
             return Ok(u64::MAX);
         }
-        let in_map = self.widen_maps(io, wanted)?;
+        let in_map = self.widen_maps(wanted)?;
         // The file may be longer than the segments that are known: those since the last image are not.
-        let own_bytes = io.byte_count(self.files.segments);
-        let in_segments = self.room_in(own_bytes + io.free_bytes().unwrap_or(0));
+        let own_bytes = self.io.byte_count(self.files.segments);
+        let in_segments = self.room_in(own_bytes + self.io.free_bytes().unwrap_or(0));
         self.is_scarce = in_segments < wanted;
         Ok(in_map.min(in_segments))
     }
@@ -102,9 +101,9 @@ impl LogStructured {
     }
 
     /// Sees to it that segments are there to be written, and that the map is written when it is due.
-    pub(super) fn replenish(&mut self, io: &Io) -> Result<(), StorageError> {
+    pub(super) fn replenish(&mut self) -> Result<(), StorageError> {
         if self.checkpoint_is_due() {
-            self.checkpoint(io)?;
+            self.checkpoint()?;
         }
         // Each victim frees a part of a segment at least, so this number of them frees all that can
         // be freed. The limit ends the loop should the accounts of live bytes ever be wrong.
@@ -117,7 +116,7 @@ impl LogStructured {
             * u64::from(self.settings.record_bytes_max(self.sector_bytes));
         while self.segments.supply_count() <= self.settings.reserve_segment_count {
             let may_grow = self.segments.count() < self.segment_count_max();
-            if may_grow && self.grow(io)? {
+            if may_grow && self.grow()? {
                 continue;
             }
             if promised_bytes > enough_bytes {
@@ -127,11 +126,11 @@ impl LogStructured {
                 continue;
             }
             self.is_cleaning = true;
-            let cleaned = if victims_left > 0 { self.clean_one(io) } else { Ok(None) };
+            let cleaned = if victims_left > 0 { self.clean_one() } else { Ok(None) };
             self.is_cleaning = false;
             match cleaned? {
                 Some(bytes) => promised_bytes += u64::from(bytes),
-                None if !self.grow(io)? => break,
+                None if !self.grow()? => break,
                 None => {}
             }
             victims_left = victims_left.saturating_sub(1);
@@ -140,15 +139,15 @@ impl LogStructured {
     }
 
     /// Makes the file longer by a segment; false if there is no room on the volume.
-    pub(super) fn grow(&mut self, io: &Io) -> Result<bool, StorageError> {
+    pub(super) fn grow(&mut self) -> Result<bool, StorageError> {
         let bytes = (u64::from(self.segments.count()) + 1) * u64::from(self.settings.segment_bytes);
-        let own_bytes = io.byte_count(self.files.segments);
+        let own_bytes = self.io.byte_count(self.files.segments);
         if own_bytes < bytes {
             // To try is dear where there is no room: a file system may look at all of the file for it.
-            if io.free_bytes().is_none_or(|free_bytes| free_bytes >= bytes - own_bytes) {
-                unless_full(io.set_byte_count(self.files.segments, bytes))?;
+            if self.io.free_bytes().is_none_or(|free_bytes| free_bytes >= bytes - own_bytes) {
+                unless_full(self.io.set_byte_count(self.files.segments, bytes))?;
             }
-            if io.byte_count(self.files.segments) < bytes {
+            if self.io.byte_count(self.files.segments) < bytes {
                 self.is_scarce = true;
                 return Ok(false);
             }
@@ -159,7 +158,7 @@ impl LogStructured {
 
     /// Copies what is live in the next victim, and says how many bytes that should gain; `None` if there
     /// is no victim that is worth it.
-    fn clean_one(&mut self, io: &Io) -> Result<Option<u32>, StorageError> {
+    fn clean_one(&mut self) -> Result<Option<u32>, StorageError> {
         let segment_bytes = self.settings.segment_bytes;
         let record_bytes_max = self.settings.record_bytes_max(self.sector_bytes);
         let worth_it = record_bytes_max - record_bytes_max / GAIN_PART;
@@ -170,7 +169,7 @@ impl LogStructured {
         let known = self.segments.get(victim);
         let (live_bytes, used_bytes) = (known.live_bytes, known.used_bytes as usize);
         let start = u64::from(victim) * u64::from(segment_bytes);
-        let bytes = match transfer::read(io, self.files.segments, start, used_bytes) {
+        let bytes = match transfer::read(&self.io, self.files.segments, start, used_bytes) {
             Ok(bytes) => bytes,
             Err(error) => {
                 self.segments.set_stuck(victim);
@@ -186,7 +185,7 @@ impl LogStructured {
             }
             for entry in &summary.entries {
                 let record_offset = start + offset as u64 + u64::from(entry.start);
-                found_bytes += self.copy_if_live(io, entry, record_offset, &bytes[offset..])?;
+                found_bytes += self.copy_if_live(entry, record_offset, &bytes[offset..])?;
             }
             offset += summary.header.byte_count as usize;
         }
@@ -203,7 +202,6 @@ impl LogStructured {
     /// to it, and gives back its length then.
     fn copy_if_live(
         &mut self,
-        io: &Io,
         entry: &Entry,
         record_offset: u64,
         bytes: &[u8],
@@ -223,7 +221,7 @@ impl LogStructured {
         let target = if has_own { CLEANED } else { HOST };
         let alignment = self.alignment_of(kind);
         while !self.fits(target, stored_bytes, alignment) {
-            self.emit(io, target)?;
+            self.emit(target)?;
         }
         let is_superseded = target == HOST && self.frontiers[HOST].find(address).is_some();
         if !is_superseded {

@@ -47,7 +47,7 @@ pub use settings::{LogStructuredSettings, PagePacking};
 pub use stored::StoredPage;
 pub use victim::SegmentVictimKind;
 
-use super::{PagePlace, PageRead, PageWrite, Propagation};
+use super::{Media, PagePlace, PageRead, PageWrite, Propagation};
 use crate::volume::Io;
 use crate::{FileId, PageAddress, StorageError};
 use checkpoint::FRONTIER_COUNT;
@@ -134,6 +134,7 @@ impl Form {
 
 /// Pages in a log of segments.
 pub struct LogStructured {
+    io: Io,
     settings: LogStructuredSettings,
     sector_bytes: u32,
     files: Files,
@@ -192,15 +193,16 @@ impl LogStructured {
     ///
     /// # Errors
     /// If a setting makes no sense, the files exist, or the device has no room or fails.
-    pub fn create(io: &Io, settings: LogStructuredSettings) -> Result<Self, StorageError> {
+    pub fn create(media: Media, settings: LogStructuredSettings) -> Result<Self, StorageError> {
+        let io = media.data();
         settings.check(io.sector_bytes())?;
         let segments = io.create(SEGMENTS_FILE)?;
         let maps = [io.create(MAP_FILES[0])?, io.create(MAP_FILES[1])?];
         for file in [segments, maps[0], maps[1]] {
             io.sync(file)?;
         }
-        let mut created = Self::assemble(io, settings, Files { segments, maps });
-        created.checkpoint(io)?;
+        let mut created = Self::assemble(media, settings, Files { segments, maps });
+        created.checkpoint()?;
         Ok(created)
     }
 
@@ -224,7 +226,8 @@ impl LogStructured {
         (self.segments.live_bytes(), u64::from(self.segments.count()) * segment_bytes)
     }
 
-    fn assemble(io: &Io, settings: LogStructuredSettings, files: Files) -> Self {
+    fn assemble(media: Media, settings: LogStructuredSettings, files: Files) -> Self {
+        let io = media.into_data();
         Self {
             sector_bytes: io.sector_bytes(),
             files,
@@ -245,6 +248,7 @@ impl LogStructured {
             is_scarce: false,
             reads: Reads::default(),
             counters: LogStructuredCounters::default(),
+            io,
             settings,
         }
     }
@@ -291,7 +295,7 @@ impl LogStructured {
     }
 
     /// Puts the record of a sealed page into the pool's frontier.
-    fn append(&mut self, io: &Io, page: &mut PageWrite) -> Result<(), StorageError> {
+    fn append(&mut self, page: &mut PageWrite) -> Result<(), StorageError> {
         let form = self.form_of(page);
         let Form { kind, bytes, .. } = form;
         let (address, alignment) = (page.address, self.alignment_of(kind));
@@ -303,12 +307,12 @@ impl LogStructured {
             return Ok(());
         }
         if !self.fits(HOST, bytes, alignment) {
-            self.emit(io, HOST)?;
-            self.replenish(io)?;
+            self.emit(HOST)?;
+            self.replenish()?;
             // Cleaning, which `replenish` may have done, may have put copies of its own into this
             // frontier: write them out until the record fits.
             while !self.fits(HOST, bytes, alignment) {
-                self.emit(io, HOST)?;
+                self.emit(HOST)?;
             }
         }
         form.store(page, self.frontiers[HOST].push(kind, address, bytes, alignment, None));
@@ -316,33 +320,33 @@ impl LogStructured {
     }
 
     /// Notes that the pages of a file from `first` on are gone, and writes that.
-    fn append_truncate(&mut self, io: &Io, first: PageAddress) -> Result<(), StorageError> {
+    fn append_truncate(&mut self, first: PageAddress) -> Result<(), StorageError> {
         let alignment = self.alignment_of(EntryKind::Truncate);
         if !self.fits(HOST, 0, alignment) {
-            self.emit(io, HOST)?;
+            self.emit(HOST)?;
         }
         // Only now: had that been written without the records of these pages, a power cut would show
         // the file as it was, without its last writes, beside later ones of others (invariant 2).
         self.frontiers[HOST].truncate(first.file, first.page);
         self.frontiers[HOST].push(EntryKind::Truncate, first, 0, alignment, None);
-        self.emit(io, HOST)
+        self.emit(HOST)
     }
 
     /// Writes what waits in a frontier as a partial segment.
-    fn emit(&mut self, io: &Io, which: usize) -> Result<(), StorageError> {
+    fn emit(&mut self, which: usize) -> Result<(), StorageError> {
         self.drop_stale_copies(which);
         if self.frontiers[which].is_idle() {
             self.frontiers[which].clear();
             return Ok(());
         }
-        self.prepare(io, which)?;
+        self.prepare(which)?;
         let frontier = &self.frontiers[which];
         let Position { segment, offset, next } = frontier.position;
         let segment = segment.expect("a segment was opened");
         let entries: Vec<Entry> = frontier.alive().map(|waiting| waiting.entry).collect();
         let records_end = frontier.bytes().len();
         let length = partial::sealed_bytes(records_end, entries.len(), self.sector_bytes);
-        let mut buffer = transfer::buffer(io, length);
+        let mut buffer = transfer::buffer(&self.io, length);
         buffer[..records_end].copy_from_slice(frontier.bytes());
         let header = Header {
             generation: self.generation,
@@ -356,7 +360,7 @@ impl LogStructured {
         partial::seal(&mut buffer, records_end, &header, &entries);
         let start = u64::from(segment) * u64::from(self.settings.segment_bytes);
         let file = self.files.segments;
-        if let Err(error) = transfer::write(io, file, start + u64::from(offset), buffer) {
+        if let Err(error) = transfer::write(&self.io, file, start + u64::from(offset), buffer) {
             // The sectors there may be bad: the records stay in memory, and go to another segment.
             self.leave_segment(which);
             self.needs_checkpoint = true;
@@ -386,7 +390,7 @@ impl LogStructured {
 
     /// Sees to it that a frontier has an open segment with room for what waits, and that recovery will
     /// find it.
-    fn prepare(&mut self, io: &Io, which: usize) -> Result<(), StorageError> {
+    fn prepare(&mut self, which: usize) -> Result<(), StorageError> {
         let frontier = &self.frontiers[which];
         let waiting_bytes = partial::sealed_bytes(
             frontier.bytes().len(),
@@ -400,14 +404,14 @@ impl LogStructured {
             let segment = match self.frontiers[which].position.next.take() {
                 Some(named) => named,
                 None => {
-                    let segment = self.take_segment(io, which)?;
+                    let segment = self.take_segment(which)?;
                     // A segment is found after a restart because the one before it names it. This
                     // one was not named, so only a checkpoint can lead to it.
                     self.needs_checkpoint = true;
                     segment
                 }
             };
-            self.settle_reads(io);
+            self.settle_reads();
             self.segments.open(segment);
             // Copies out of it are out of date, and must not seem to be of what is written there now.
             for frontier in &mut self.frontiers {
@@ -419,33 +423,33 @@ impl LogStructured {
             self.frontiers[which].position = Position { segment: Some(segment), offset: 0, next };
         }
         if self.needs_checkpoint {
-            self.checkpoint(io)?;
+            self.checkpoint()?;
         }
         Ok(())
     }
 
     /// Names a free segment, with flush, checkpoint or a longer file where none is free.
-    fn take_segment(&mut self, io: &Io, which: usize) -> Result<u32, StorageError> {
+    fn take_segment(&mut self, which: usize) -> Result<u32, StorageError> {
         let kept = self.kept_count(which);
         if let Some(segment) = self.segments.name(kept) {
             return Ok(segment);
         }
         if which == HOST {
-            self.emit(io, CLEANED)?;
+            self.emit(CLEANED)?;
         }
         if self.segments.empty_count() > 0 {
-            self.make_durable(io)?;
+            self.make_durable()?;
             if let Some(segment) = self.segments.name(kept) {
                 return Ok(segment);
             }
         }
         if self.segments.empty_count() > 0 {
-            self.checkpoint(io)?;
+            self.checkpoint()?;
             if let Some(segment) = self.segments.name(kept) {
                 return Ok(segment);
             }
         }
-        while self.grow(io)? {
+        while self.grow()? {
             if let Some(segment) = self.segments.name(kept) {
                 return Ok(segment);
             }
@@ -512,10 +516,10 @@ impl LogStructured {
     }
 
     /// Flushes the segments, and frees those that are not needed any more.
-    fn make_durable(&mut self, io: &Io) -> Result<(), StorageError> {
+    fn make_durable(&mut self) -> Result<(), StorageError> {
         let last = self.next_sequence - 1;
         if self.durable_sequence < last || self.needs_checkpoint {
-            io.sync(self.files.segments)?;
+            self.io.sync(self.files.segments)?;
             self.counters.flush_count += 1;
             self.durable_sequence = last;
         }
@@ -531,50 +535,69 @@ impl LogStructured {
 }
 
 impl Propagation for LogStructured {
-    fn places_by_address(&self) -> bool {
-        false
+    fn data(&self) -> &Io {
+        &self.io
     }
 
     fn locate(&self, address: PageAddress) -> Option<PagePlace> {
         self.place_on_device(address)
     }
 
-    fn start_read(
-        &mut self,
-        io: &Io,
-        address: PageAddress,
-        buffer: IoBuffer,
-    ) -> Result<(), StorageError> {
-        self.begin_read(io, address, buffer)
+    fn needs_room_in_files(&self) -> bool {
+        false
     }
 
-    fn next_read(&mut self, io: &Io) -> Option<PageRead> {
-        self.end_read(io)
+    fn counts_pages_by_length(&self) -> bool {
+        false
     }
 
-    fn write(&mut self, io: &Io, pages: &mut Vec<PageWrite>) -> Result<(), StorageError> {
-        self.replenish(io)?;
-        for page in pages {
-            page.seal();
-            self.append(io, page)?;
-        }
-        Ok(())
+    fn lets_read_past_pool(&self) -> bool {
+        false
     }
 
-    fn sync(&mut self, io: &Io) -> Result<(), StorageError> {
-        self.emit(io, HOST)?;
-        self.make_durable(io)
+    fn places_by_address(&self) -> bool {
+        false
     }
 
-    fn truncate(&mut self, io: &Io, file: FileId, first_page: u32) -> Result<(), StorageError> {
+    fn keeps_places(&self) -> bool {
+        false
+    }
+
+    fn leaves_blank_what_was_never_written(&self) -> bool {
+        false
+    }
+
+    fn uses_changes(&self) -> bool {
+        true
+    }
+
+    fn start_read(&mut self, address: PageAddress, buffer: IoBuffer) -> Result<(), StorageError> {
+        self.begin_read(address, buffer)
+    }
+
+    fn next_read(&mut self) -> Option<PageRead> {
+        self.end_read()
+    }
+
+    fn write(&mut self, pages: &mut [PageWrite]) -> Result<(), StorageError> {
+        self.replenish()?;
+        pages.iter_mut().try_for_each(|page| self.append(page))
+    }
+
+    fn sync(&mut self) -> Result<(), StorageError> {
+        self.emit(HOST)?;
+        self.make_durable()
+    }
+
+    fn truncate(&mut self, file: FileId, first_page: u32) -> Result<(), StorageError> {
         let is_whole = first_page <= 1;
         if is_whole {
-            io.sync(self.files.segments)?;
+            self.io.sync(self.files.segments)?;
             self.counters.flush_count += 1;
         }
-        match self.append_truncate(io, PageAddress::new(file, first_page.max(1))) {
+        match self.append_truncate(PageAddress::new(file, first_page.max(1))) {
             Err(StorageError::NoSpace { .. }) => {}
-            Ok(()) if is_whole => return self.make_durable(io),
+            Ok(()) if is_whole => return self.make_durable(),
             answer => return answer,
         }
         // Without room for a record of the truncation it becomes durable with the next checkpoint
@@ -586,11 +609,11 @@ impl Propagation for LogStructured {
         for map in [map, differences] {
             map.truncate(file, first_page, |location| segments.remove_live(location, last));
         }
-        self.checkpoint(io)
+        self.checkpoint()
     }
 
-    fn room_pages(&mut self, io: &Io, wanted: u64) -> Result<u64, StorageError> {
-        self.find_room(io, wanted)
+    fn room_pages(&mut self, wanted: u64) -> Result<u64, StorageError> {
+        self.find_room(wanted)
     }
 
     fn last_write(&self) -> u64 {

@@ -8,7 +8,7 @@ use super::record::Location;
 use super::stored::{Record, StoredPage};
 use super::{HOST, LogStructured, transfer};
 use crate::propagation::{ChangedRanges, PagePlace, PageRead};
-use crate::volume::{Io, IoOwner};
+use crate::volume::IoOwner;
 use crate::{PageAddress, StorageError};
 use nandu_base::to_index;
 use nandu_device::{Completion, IoBuffer, Operation};
@@ -52,7 +52,6 @@ impl Piece {
 impl LogStructured {
     pub(super) fn begin_read(
         &mut self,
-        io: &Io,
         address: PageAddress,
         mut buffer: IoBuffer,
     ) -> Result<(), StorageError> {
@@ -66,14 +65,14 @@ impl LogStructured {
                 return Ok(());
             }
             Some(PagePlace::Whole { offset_bytes, .. }) => {
-                let ticket = self.submit_read(io, offset_bytes, buffer)?;
+                let ticket = self.submit_read(offset_bytes, buffer)?;
                 pieces.push(Piece::Reading { ticket });
                 (IoBuffer::with_alignment(0, 1), None)
             }
             Some(PagePlace::Records(stored)) => {
                 for sectors in stored.pieces() {
-                    let target = transfer::buffer(io, to_index(sectors.end - sectors.start));
-                    match self.submit_read(io, sectors.start, target) {
+                    let target = transfer::buffer(&self.io, to_index(sectors.end - sectors.start));
+                    match self.submit_read(sectors.start, target) {
                         Ok(ticket) => pieces.push(Piece::Reading { ticket }),
                         Err(error) if pieces.is_empty() => return Err(error),
                         // The first request is under way and has to be waited for.
@@ -92,13 +91,14 @@ impl LogStructured {
         Ok(())
     }
 
-    fn submit_read(
-        &self,
-        io: &Io,
-        offset_bytes: u64,
-        target: IoBuffer,
-    ) -> Result<u64, StorageError> {
-        io.submit(IoOwner::PoolRead, self.files.segments, Operation::Read, offset_bytes, target)
+    fn submit_read(&self, offset_bytes: u64, target: IoBuffer) -> Result<u64, StorageError> {
+        self.io.submit(
+            IoOwner::PoolRead,
+            self.files.segments,
+            Operation::Read,
+            offset_bytes,
+            target,
+        )
     }
 
     /// Whether a record is a page on whole sectors.
@@ -108,7 +108,7 @@ impl LogStructured {
             && location.stored_bytes().is_multiple_of(self.sector_bytes)
     }
 
-    pub(super) fn end_read(&mut self, io: &Io) -> Option<PageRead> {
+    pub(super) fn end_read(&mut self) -> Option<PageRead> {
         loop {
             if let Some(read) = self.reads.ready.pop_front() {
                 return Some(read);
@@ -116,21 +116,21 @@ impl LogStructured {
             if self.reads.in_flight.is_empty() {
                 return None;
             }
-            self.wait_for_piece(io);
+            self.wait_for_piece();
         }
     }
 
     /// Waits for all reads, because a segment is written again.
-    pub(super) fn settle_reads(&mut self, io: &Io) {
+    pub(super) fn settle_reads(&mut self) {
         while !self.reads.in_flight.is_empty() {
-            self.wait_for_piece(io);
+            self.wait_for_piece();
         }
     }
 
     /// Waits for a request; the page is ready when all of its pieces are there.
-    fn wait_for_piece(&mut self, io: &Io) {
+    fn wait_for_piece(&mut self) {
         let Completion { id, result, buffer, .. } =
-            io.wait_any(IoOwner::PoolRead).expect("a read is in flight");
+            self.io.wait_any(IoOwner::PoolRead).expect("a read is in flight");
         let is_asked_for = |piece: &Piece| piece.ticket() == Some(id);
         let mut in_flight = self.reads.in_flight.iter_mut().enumerate();
         let found = in_flight.find_map(|(place, read)| {

@@ -21,7 +21,7 @@ use super::settings::LogStructuredSettings;
 use super::{Files, LogStructured, MAP_FILES, SEGMENTS_FILE, transfer};
 use crate::StorageError;
 use crate::error::unless_full;
-use crate::volume::Io;
+use crate::propagation::Media;
 use nandu_base::to_index;
 use std::collections::VecDeque;
 
@@ -51,7 +51,8 @@ impl LogStructured {
     /// # Errors
     /// If there is nothing of the kind or it is damaged, a setting makes no sense or differs from that
     /// at creation where it may not, or the device fails.
-    pub fn open(io: &Io, settings: LogStructuredSettings) -> Result<Self, StorageError> {
+    pub fn open(media: Media, settings: LogStructuredSettings) -> Result<Self, StorageError> {
+        let io = media.data();
         settings.check(io.sector_bytes())?;
         let files = Files::find(io)?;
         let Some((durable_map, image)) = read_newest_image(io, files.maps)? else {
@@ -59,24 +60,20 @@ impl LogStructured {
         };
         check_sizes(&settings, &image)?;
         let Image { positions, segments, map, differences, generation, next_sequence, .. } = image;
-        let mut opened = Self::assemble(io, settings, files);
+        let mut opened = Self::assemble(media, settings, files);
         (opened.map, opened.differences, opened.segments) = (map, differences, segments);
         (opened.generation, opened.durable_map) = (generation, durable_map);
         opened.next_sequence = next_sequence;
-        opened.roll_forward(io, positions)?;
-        if !io.is_read_only() {
+        opened.roll_forward(positions)?;
+        if !opened.io.is_read_only() {
             // Without room for it the next write needs one first.
-            unless_full(opened.checkpoint(io))?;
+            unless_full(opened.checkpoint())?;
         }
         Ok(opened)
     }
 
     /// Applies the chain, and settles what each segment is.
-    fn roll_forward(
-        &mut self,
-        io: &Io,
-        positions: [Position; FRONTIER_COUNT],
-    ) -> Result<(), StorageError> {
+    fn roll_forward(&mut self, positions: [Position; FRONTIER_COUNT]) -> Result<(), StorageError> {
         let mut ends = positions;
         let mut chains = positions.map(|position| Chain {
             position,
@@ -87,7 +84,7 @@ impl LogStructured {
         loop {
             for (frontier, chain) in (0_u8..).zip(&mut chains) {
                 while chain.links.is_empty() && !chain.is_done {
-                    self.read_links(io, frontier, chain)?;
+                    self.read_links(frontier, chain)?;
                 }
             }
             let is_next = |chain: &Chain| {
@@ -149,7 +146,7 @@ impl LogStructured {
     }
 
     /// Reads what a frontier wrote into the segment where it stands, and moves to the next one.
-    fn read_links(&mut self, io: &Io, frontier: u8, chain: &mut Chain) -> Result<(), StorageError> {
+    fn read_links(&mut self, frontier: u8, chain: &mut Chain) -> Result<(), StorageError> {
         let Position { segment, offset, next } = chain.position;
         let Some(segment) = segment else {
             match next {
@@ -167,8 +164,8 @@ impl LogStructured {
         let start = u64::from(segment) * u64::from(segment_bytes) + u64::from(offset);
         let length = (segment_bytes - offset) as usize;
         let bytes = match length {
-            0 => transfer::buffer(io, 0),
-            length => transfer::read(io, self.files.segments, start, length)?,
+            0 => transfer::buffer(&self.io, 0),
+            length => transfer::read(&self.io, self.files.segments, start, length)?,
         };
         let (mut at, mut next, is_first) = (0, next, offset == 0);
         while let Some(summary) = read_summary(&bytes[at..]) {

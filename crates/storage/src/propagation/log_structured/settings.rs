@@ -84,6 +84,18 @@ impl LogStructuredSettings {
         Self { page_bytes, ..Self::default() }
     }
 
+    /// These settings for pages of `page_bytes`.
+    pub(crate) fn with_pages_of(&self, page_bytes: u32) -> Self {
+        Self { page_bytes, ..self.clone() }
+    }
+
+    /// These settings, as far as they were fixed when the propagation was made, and the rest of `wanted`.
+    pub(crate) fn with(&self, wanted: &Self) -> Self {
+        let segment_bytes = self.segment_bytes;
+        let write_bytes = wanted.write_bytes.min(segment_bytes);
+        Self { segment_bytes, write_bytes, ..wanted.clone() }
+    }
+
     /// Bytes of records that a segment holds when it is written in the largest pieces, about: the rest
     /// is summaries, padding, and what the last record of each piece did not fit. It is never more than
     /// what pages of which nothing can be left out take of a segment.

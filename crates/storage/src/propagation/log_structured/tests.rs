@@ -93,6 +93,14 @@ fn write_of(address: PageAddress, version: u32) -> PageWrite {
     PageWrite { address, buffer, changed: ChangedRanges::default(), is_new: false }
 }
 
+impl LogStructured {
+    /// As a placement does it.
+    fn write_sealed(&mut self, pages: &mut [PageWrite]) -> Result<(), StorageError> {
+        pages.iter_mut().for_each(PageWrite::seal);
+        self.write(pages)
+    }
+}
+
 /// All versions that pages had, by the step that gave them; version 0 is "never written".
 #[derive(Clone, Debug, Default)]
 struct Model {
@@ -164,7 +172,7 @@ impl Bench {
     fn new(disk: Disk, settings: LogStructuredSettings) -> Result<Self, StorageError> {
         let volume = DeviceVolume::format(Box::new(disk.clone()))?;
         let io = io_of(volume);
-        let propagation = LogStructured::create(&io, settings.clone())?;
+        let propagation = LogStructured::create(Media::of_data(io.clone()), settings.clone())?;
         let (model, changed) = (Model::default(), BTreeMap::new());
         Ok(Self { disk, io, settings, propagation, model, changed })
     }
@@ -180,14 +188,14 @@ impl Bench {
             }
             pages.push(page);
         }
-        self.propagation.write(&self.io, &mut pages)?;
+        self.propagation.write_sealed(&mut pages)?;
         assert_eq!(pages.len(), addresses.len(), "all pages come back");
         self.changed.extend(pages.into_iter().map(|page| (page.address, page.changed)));
         Ok(())
     }
 
     fn sync(&mut self) -> Result<(), StorageError> {
-        self.propagation.sync(&self.io)?;
+        self.propagation.sync()?;
         self.model.synced = self.model.step;
         Ok(())
     }
@@ -195,7 +203,7 @@ impl Bench {
     fn truncate(&mut self, file: FileId, first_page: u32) -> Result<(), StorageError> {
         self.model.truncate(file, first_page);
         self.changed.retain(|address, _| address.file != file || address.page < first_page);
-        self.propagation.truncate(&self.io, file, first_page)
+        self.propagation.truncate(file, first_page)
     }
 
     /// Reads all known pages, several at a time, and by itself each that lies on the device; gives back
@@ -207,9 +215,9 @@ impl Bench {
             for &address in part {
                 let mut buffer = IoBuffer::zeroed(PAGE_BYTES as usize);
                 buffer.fill(0xEE);
-                self.propagation.start_read(&self.io, address, buffer)?;
+                self.propagation.start_read(address, buffer)?;
             }
-            while let Some(read) = self.propagation.next_read(&self.io) {
+            while let Some(read) = self.propagation.next_read() {
                 read.result?;
                 let is_empty = read.buffer.iter().all(|&byte| byte == 0);
                 let lsn = if is_empty { 0 } else { crate::page::page_lsn(&read.buffer).0 };
@@ -241,7 +249,8 @@ impl Bench {
         restart(&self.disk, plan);
         let volume = DeviceVolume::open(Box::new(self.disk.clone()))?;
         self.io = io_of(volume);
-        self.propagation = LogStructured::open(&self.io, self.settings.clone())?;
+        self.propagation =
+            LogStructured::open(Media::of_data(self.io.clone()), self.settings.clone())?;
         self.propagation.audit();
         let found = self.read_all()?;
         self.model.adopt(&found);
@@ -423,8 +432,8 @@ fn zeros_are_not_written() {
         let changed = ChangedRanges::default();
         pages.push(PageWrite { address: page(1, number), buffer, changed, is_new: false });
     }
-    bench.propagation.write(&bench.io, &mut pages).unwrap();
-    bench.propagation.sync(&bench.io).unwrap();
+    bench.propagation.write_sealed(&mut pages).unwrap();
+    bench.propagation.sync().unwrap();
     let written = bench.propagation.counters().segment_bytes_written;
     assert!(written < 100 * 260, "170 bytes, trailer, summary and padding: {written}");
 }
@@ -449,17 +458,17 @@ fn opening_refuses_other_sizes_and_damaged_maps() {
     bench.write(&[page(1, 1)]).unwrap();
     bench.sync().unwrap();
     let io = &bench.io;
-    let exists = LogStructured::create(io, small());
+    let exists = LogStructured::create(Media::of_data(io.clone()), small());
     assert!(matches!(exists, Err(StorageError::Exists { .. })));
     let other = LogStructuredSettings { page_bytes: 1024, ..small() };
-    let answer = LogStructured::open(io, other);
+    let answer = LogStructured::open(Media::of_data(io.clone()), other);
     assert!(matches!(answer, Err(StorageError::InvalidSetting { .. })), "{answer:?}");
     for file in bench.propagation.files.maps {
         let mut bytes = transfer::read(io, file, 0, 512).unwrap();
         bytes[30] ^= 1;
         transfer::write(io, file, 0, bytes).unwrap();
     }
-    let answer = LogStructured::open(io, small());
+    let answer = LogStructured::open(Media::of_data(io.clone()), small());
     assert!(matches!(answer, Err(StorageError::Corrupt { .. })), "{answer:?}");
 }
 
@@ -480,6 +489,6 @@ fn a_damaged_newer_map_is_not_passed_over_in_silence() {
     let mut bytes = transfer::read(io, newer, 0, 512).unwrap();
     bytes[30] ^= 1;
     transfer::write(io, newer, 0, bytes).unwrap();
-    let answer = LogStructured::open(io, small());
+    let answer = LogStructured::open(Media::of_data(io.clone()), small());
     assert!(matches!(answer, Err(StorageError::Corrupt { .. })), "{answer:?}");
 }

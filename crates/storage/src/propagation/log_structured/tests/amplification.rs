@@ -49,7 +49,7 @@ fn measure(victim: SegmentVictimKind, file_percent_max: u32) -> (f64, f64, f64) 
             let random = 1 + nandu_base::to_u32(rng.below(PAGE_COUNT));
             write.address = page(1, first.map_or(random, |first| first + index));
         }
-        bench.propagation.write(&bench.io, &mut pages).unwrap();
+        bench.propagation.write_sealed(&mut pages).unwrap();
     };
     for first in (1..=nandu_base::to_u32(PAGE_COUNT)).step_by(32) {
         write(&mut bench, Some(first));
@@ -146,7 +146,7 @@ fn cleaning_ends_where_victims_do_not_give_what_they_promise() {
         page.buffer[..usable / 8].fill(0);
         crate::page::set_page_lsn(&mut page.buffer, Lsn(1));
         crate::page::seal_page(&mut page.buffer, address);
-        bench.propagation.write(&bench.io, &mut vec![page]).unwrap();
+        bench.propagation.write_sealed(&mut [page]).unwrap();
     };
     for number in 1..=PAGE_COUNT {
         write(&mut bench, page(1, number));

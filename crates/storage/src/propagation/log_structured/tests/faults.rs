@@ -64,7 +64,7 @@ fn a_cut_at_every_request_of_opening_loses_nothing() {
         let _ = small_run(&mut bench);
         // Something behind the last sync, torn, and then a cut while that is looked at.
         bench.write(&[page(1, 3), page(1, 4), page(2, 5)]).unwrap();
-        bench.propagation.emit(&bench.io, HOST).unwrap();
+        bench.propagation.emit(HOST).unwrap();
         bench.disk.lock().set_plan(FaultPlan {
             unflushed: UnflushedFate::Torn,
             seed: request,
@@ -134,12 +134,13 @@ fn write_again(bench: &mut Bench, step: u64) {
     for file in [FileId(1), FileId(2)] {
         let gone = again.iter().find(|(address, version)| *version == 0 && address.file == file);
         if let Some((address, _)) = gone {
-            bench.propagation.truncate(&bench.io, file, address.page).unwrap();
+            bench.propagation.truncate(file, address.page).unwrap();
         }
     }
     let written = again.iter().filter(|(_, version)| *version != 0);
-    let mut pages = written.map(|&(address, version)| write_of(address, version)).collect();
-    bench.propagation.write(&bench.io, &mut pages).unwrap();
+    let mut pages: Vec<PageWrite> =
+        written.map(|&(address, version)| write_of(address, version)).collect();
+    bench.propagation.write_sealed(&mut pages).unwrap();
 }
 
 #[test]

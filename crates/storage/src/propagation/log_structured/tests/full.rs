@@ -24,7 +24,7 @@ impl Full {
             full.changed.resize(first + count, ChangedRanges::default());
             let indexes: Vec<usize> = (first..first + count).collect();
             full.write(&indexes, true).unwrap();
-            full.bench.propagation.sync(&full.bench.io).unwrap();
+            full.bench.propagation.sync().unwrap();
             // Now and then each page gets a difference, which takes room beside it.
             if full.pages.len() / 128 > first / 128 {
                 let indexes: Vec<usize> = (0..full.pages.len()).collect();
@@ -35,7 +35,7 @@ impl Full {
     }
 
     fn has_room(&mut self, count: usize) -> bool {
-        match self.bench.propagation.find_room(&self.bench.io, count as u64) {
+        match self.bench.propagation.find_room(count as u64) {
             Ok(found) => found >= count as u64,
             Err(StorageError::NoSpace { .. }) => false,
             Err(error) => panic!("{error}"),
@@ -63,7 +63,7 @@ impl Full {
             let changed = self.changed[index].clone();
             writes.push(PageWrite { address: Self::address(index), buffer, changed, is_new });
         }
-        self.bench.propagation.write(&self.bench.io, &mut writes)?;
+        self.bench.propagation.write_sealed(&mut writes)?;
         for (&index, write) in indexes.iter().zip(writes) {
             self.changed[index] = write.changed;
         }
@@ -83,23 +83,24 @@ impl Full {
         self.write(&indexes, false)?;
         match self.rng.below(3) {
             0 => Ok(()),
-            _ => self.bench.propagation.sync(&self.bench.io),
+            _ => self.bench.propagation.sync(),
         }
     }
 
     /// Syncs and opens again, as each command of a user does; all pages are as they were.
     fn reopen(&mut self) -> Result<(), StorageError> {
-        self.bench.propagation.sync(&self.bench.io)?;
+        self.bench.propagation.sync()?;
         restart(&self.bench.disk, FaultPlan::default());
         self.bench.io = io_of(DeviceVolume::open(Box::new(self.bench.disk.clone()))?);
         let settings = self.bench.settings.clone();
-        self.bench.propagation = LogStructured::open(&self.bench.io, settings)?;
+        self.bench.propagation =
+            LogStructured::open(Media::of_data(self.bench.io.clone()), settings)?;
         self.bench.propagation.audit();
         self.has_room(1);
         for (index, page) in self.pages.iter().enumerate() {
             let buffer = IoBuffer::zeroed(PAGE_BYTES as usize);
-            self.bench.propagation.start_read(&self.bench.io, Self::address(index), buffer)?;
-            let read = self.bench.propagation.next_read(&self.bench.io).expect("one was begun");
+            self.bench.propagation.start_read(Self::address(index), buffer)?;
+            let read = self.bench.propagation.next_read().expect("one was begun");
             read.result?;
             assert!(read.buffer[..] == page[..], "{}", Self::address(index));
             self.changed[index] = read.changed;

@@ -1,0 +1,420 @@
+//! What every kind has to keep, whatever it does: what it says of its places is so, a cut leaves whole
+//! pages, its files and media are its own.
+
+use super::*;
+use crate::btree::{self, Tree};
+use crate::page::{page_is_blank, page_is_sound};
+use crate::volume::testing::SharedDevice;
+use crate::volume::{DeviceVolume, IoOwner};
+use crate::{Database, Engine, Settings, Volume, Volumes};
+use nandu_base::{Nanos, Rng};
+use nandu_device::{
+    Device, FaultPlan, FaultyDevice, Geometry, MemoryConfig, MemoryDevice, Operation, UnflushedFate,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+type Disk = SharedDevice<FaultyDevice<MemoryDevice>>;
+
+const PAGE_BYTES: u32 = 1024;
+const PAGE_COUNT: u32 = 24;
+
+fn disk() -> Disk {
+    let geometry = Geometry { sector_bytes: 512, sector_count: 8 << 10 };
+    let memory = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
+    SharedDevice::new(FaultyDevice::new(memory, FaultPlan::default()))
+}
+
+fn io_on(disk: &Disk, is_new: bool) -> Result<Io, StorageError> {
+    let device = Box::new(disk.clone());
+    let volume = if is_new { DeviceVolume::format(device)? } else { DeviceVolume::open(device)? };
+    Ok(Io::new(Box::new(volume), Arc::default()))
+}
+
+/// Cuts the power, if that did not happen, and restores it.
+fn restart(disk: &Disk) {
+    let mut device = disk.lock();
+    device.cut_power();
+    while device.next_completion(Nanos::MAX).is_some() {}
+    device.power_on();
+    device.set_plan(FaultPlan::default());
+}
+
+/// Small, so that everything happens often.
+fn propagation(kind: PropagationKind) -> PropagationSettings {
+    let log_structured = LogStructuredSettings {
+        segment_bytes: 16 << 10,
+        write_bytes: 8 << 10,
+        spare_segment_count: 7,
+        reserve_segment_count: 4,
+        checkpoint_segment_count: 3,
+        ..LogStructuredSettings::default()
+    };
+    PropagationSettings { kind, log_structured, ..PropagationSettings::default() }
+}
+
+fn config(kind: PropagationKind) -> PropagationConfig {
+    propagation(kind).config()
+}
+
+/// The data, and new volumes for whatever else the kind needs.
+fn media(kind: PropagationKind, data: &Io) -> Media {
+    let other = |name: &&str| ((*name).to_owned(), io_on(&disk(), true).unwrap());
+    Media::new(data.clone(), kind.other_media().iter().map(other).collect())
+}
+
+fn build(kind: PropagationKind, data: &Io, copies: Option<DoubleWriteFile>) -> Placement {
+    config(kind).build(PAGE_BYTES, media(kind, data), copies, false).unwrap().0
+}
+
+fn page(file: FileId, number: u32, fill: u8) -> PageWrite {
+    let mut buffer = IoBuffer::zeroed(PAGE_BYTES as usize);
+    let half = buffer.len() / 2;
+    buffer[..100].fill(fill);
+    buffer[half..half + 100].fill(fill);
+    let (address, changed) = (PageAddress::new(file, number), ChangedRanges::default());
+    PageWrite { address, buffer, changed, is_new: false }
+}
+
+fn read(placement: &mut Placement, address: PageAddress) -> IoBuffer {
+    placement.start_read(address, IoBuffer::zeroed(PAGE_BYTES as usize)).unwrap();
+    let read = placement.next_read().expect("it was begun");
+    read.result.unwrap();
+    read.buffer
+}
+
+fn read_at(io: &Io, file: FileId, offset_bytes: u64) -> IoBuffer {
+    let buffer = IoBuffer::zeroed(PAGE_BYTES as usize);
+    let ticket = io.submit(IoOwner::Operator, file, Operation::Read, offset_bytes, buffer).unwrap();
+    let done = io.wait(ticket);
+    done.result.unwrap();
+    done.buffer.unwrap()
+}
+
+/// The engine makes room where a kind needs it.
+fn make_file(io: &Io, placement: &Placement, name: &str) -> FileId {
+    let file = io.create(name).unwrap();
+    if placement.get().needs_room_in_files() {
+        io.set_byte_count(file, u64::from(PAGE_COUNT * PAGE_BYTES)).unwrap();
+    }
+    file
+}
+
+/// The places that pages had, each with the page, and the pages as they are now.
+#[derive(Default)]
+struct Seen {
+    places: BTreeMap<(FileId, u64), PageAddress>,
+    fills: BTreeMap<PageAddress, u8>,
+}
+
+impl Seen {
+    /// Checks what the propagation says of the place of each page.
+    fn check(&mut self, placement: &mut Placement, io: &Io, told: PropagationKind) {
+        placement.audit();
+        for (&address, &fill) in &self.fills {
+            let found = read(placement, address);
+            assert!(page_is_sound(&found, address) && found[0] == fill, "{told:?}: {address}");
+            let answers = PlaceAnswers::of(placement.get());
+            let own = PagePlace::Whole {
+                file: address.file,
+                offset_bytes: address.offset_bytes(PAGE_BYTES),
+            };
+            let place = placement.get().locate(address);
+            assert!(!answers.places_by_address || place == Some(own), "{told:?}: {address}");
+            if answers.lets_read_past_pool {
+                let lies = read_at(io, address.file, address.offset_bytes(PAGE_BYTES));
+                assert!(lies[..] == found[..], "{told:?}: {address}");
+            }
+            let Some(PagePlace::Whole { file, offset_bytes }) = place else { continue };
+            let before = self.places.insert((file, offset_bytes), address);
+            let is_kept = before.is_none_or(|before| before == address);
+            assert!(!answers.keeps_places || is_kept, "{told:?}: {address} has another's place");
+            let is_blank = page_is_blank(&read_at(io, file, offset_bytes));
+            assert!(!answers.leaves_blank_what_was_never_written || !is_blank, "{address}");
+        }
+    }
+}
+
+#[test]
+fn what_a_kind_says_of_its_places_is_so() {
+    for &kind in PropagationKind::ALL {
+        let io = io_on(&disk(), true).unwrap();
+        let mut placement = build(kind, &io, None);
+        let file = make_file(&io, &placement, "table");
+        let mut seen = Seen::default();
+        let mut rng = Rng::new(5);
+        for round in 1..=30 {
+            let is_written = |_: &u32| rng.below(3) > 0;
+            let numbers: Vec<u32> = (1..=PAGE_COUNT).filter(is_written).collect();
+            let mut pages: Vec<PageWrite> =
+                numbers.iter().map(|&number| page(file, number, round)).collect();
+            placement.write(&mut pages).unwrap();
+            placement.sync().unwrap();
+            seen.fills.extend(pages.iter().map(|page| (page.address, round)));
+            if placement.get().hears_of_clean_evictions() {
+                let leave = pages.iter().filter(|page| page.address.page % 3 == 0);
+                leave
+                    .for_each(|page| placement.get_mut().evicted_clean(page.address, &page.buffer));
+            }
+            seen.check(&mut placement, &io, kind);
+        }
+        let length = || io.byte_count(file) / u64::from(PAGE_BYTES);
+        let last = seen.fills.keys().last().unwrap().page;
+        let counts_pages = placement.get().counts_pages_by_length();
+        assert!(!counts_pages || length() >= u64::from(last), "{kind:?}");
+        placement.get_mut().truncate(file, 5).unwrap();
+        seen.fills.retain(|address, _| address.page < 5);
+        assert!(!counts_pages || length() == 4, "{kind:?}");
+        seen.check(&mut placement, &io, kind);
+    }
+}
+
+/// Writes rounds of pages until the power goes; gives the fill that is durable for certain, by page.
+fn write_rounds(placement: &mut Placement, file: FileId) -> Vec<u8> {
+    let mut durable = vec![0; PAGE_COUNT as usize + 1];
+    let mut rng = Rng::new(9);
+    for round in 1..=6 {
+        let is_written = |_: &u32| rng.below(3) > 0;
+        let numbers: Vec<u32> = (1..=PAGE_COUNT).filter(is_written).collect();
+        let mut pages: Vec<PageWrite> =
+            numbers.iter().map(|&number| page(file, number, round)).collect();
+        if placement.write(&mut pages).and_then(|()| placement.sync()).is_err() {
+            break;
+        }
+        numbers.iter().for_each(|&number| durable[number as usize] = round);
+    }
+    durable
+}
+
+/// Runs with the power cut at a request, if at any, and counts those that the device got. The double
+/// write is the engine's: it has one for any kind that says it overwrites pages.
+fn cut(kind: PropagationKind, at: Option<u64>, seed: u64) -> u64 {
+    let disk = disk();
+    let io = io_on(&disk, true).unwrap();
+    let copies =
+        DoubleWriteFile { file: io.create("double-write").unwrap(), lap_bytes: 40 << 10, epoch: 1 };
+    io.set_byte_count(copies.file, copies.lap_bytes).unwrap();
+    io.sync(copies.file).unwrap();
+    let mut placement = build(kind, &io, Some(copies));
+    let file = make_file(&io, &placement, "table");
+    io.sync(file).unwrap();
+    let before = disk.lock().submitted_count();
+    let plan = FaultPlan {
+        power_cut_at_request: at.map(|at| before + at),
+        torn_sector_count: Some(1),
+        unflushed: UnflushedFate::Torn,
+        seed,
+        ..FaultPlan::default()
+    };
+    disk.lock().set_plan(plan);
+    let durable = write_rounds(&mut placement, file);
+    let request_count = disk.lock().submitted_count() - before;
+    drop((placement, io));
+    if at.is_some() {
+        restart(&disk);
+        let io = io_on(&disk, false).unwrap();
+        let copies = DoubleWriteFile { epoch: 2, ..copies };
+        let mut placement = build(kind, &io, Some(copies));
+        for number in 1..=PAGE_COUNT {
+            let address = PageAddress::new(file, number);
+            let found = read(&mut placement, address);
+            let is_whole = page_is_sound(&found, address) || page_is_blank(&found);
+            assert!(is_whole, "{kind:?} cut at {at:?}: {address} is torn");
+            assert!(found[0] >= durable[number as usize], "{kind:?} cut at {at:?}: {address}");
+        }
+    }
+    request_count
+}
+
+#[test]
+fn no_kind_has_to_ask_for_its_pages_to_be_whole_after_a_cut() {
+    for &kind in PropagationKind::ALL {
+        let request_count = cut(kind, None, 0);
+        assert!(request_count > 12, "{kind:?}: {request_count} requests are worth cutting");
+        (1..=request_count).for_each(|at| _ = cut(kind, Some(at), at));
+    }
+}
+
+#[test]
+fn a_medium_too_few_or_too_many_is_told_by_its_name() {
+    for &kind in PropagationKind::ALL {
+        let io = io_on(&disk(), true).unwrap();
+        let answer = |media: Media| {
+            let built = config(kind).build(PAGE_BYTES, media, None, false);
+            built.map(drop).map_err(|error| error.to_string())
+        };
+        let mut others = BTreeMap::from([("shelf".to_owned(), io.clone())]);
+        for &name in kind.other_media() {
+            let told = answer(Media::of_data(io.clone())).unwrap_err();
+            assert!(told.contains(&format!("a volume `{name}` is missing")), "{told}");
+            others.insert(name.to_owned(), io.clone());
+        }
+        let told = answer(Media::new(io.clone(), others)).unwrap_err();
+        assert!(told.contains("no use for a volume `shelf`"), "{told}");
+        assert_eq!(answer(media(kind, &io)), Ok(()), "{kind:?}");
+    }
+}
+
+#[test]
+fn a_kind_makes_and_removes_no_file_that_it_does_not_list() {
+    for &kind in PropagationKind::ALL {
+        let io = io_on(&disk(), true).unwrap();
+        let table = io.create("table").unwrap();
+        drop(build(kind, &io, None));
+        let made: Vec<String> = io.files().into_iter().map(|(_, name)| name).collect();
+        let listed = kind.files();
+        assert_eq!(made.len(), 1 + listed.len(), "{kind:?} makes what it lists: {made:?}");
+        assert!(listed.iter().all(|name| made.iter().any(|made| made == name)), "{made:?}");
+        let media = media(kind, &io).for_kind(kind).unwrap();
+        let own = media.data();
+        assert!(catch_unwind(AssertUnwindSafe(|| own.create("other"))).is_err());
+        assert!(
+            catch_unwind(AssertUnwindSafe(|| own.create_logged("other", crate::Lsn(1)))).is_err()
+        );
+        assert!(catch_unwind(AssertUnwindSafe(|| own.remove(table))).is_err());
+        assert_eq!(io.files().len(), made.len(), "nothing came and nothing went");
+        for (file, _) in io.files().into_iter().filter(|(file, _)| *file != table) {
+            own.remove(file).unwrap();
+        }
+    }
+}
+
+#[test]
+fn files_of_all_kinds_have_names_of_their_own() {
+    let mut names: Vec<&str> =
+        PropagationKind::ALL.iter().flat_map(|it| it.files()).copied().collect();
+    assert!(names.iter().all(|name| PropagationKind::is_own_file(name)));
+    assert!(names.iter().all(|name| crate::volume::FileName::new(name).is_ok()));
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count);
+}
+
+fn settings(kind: PropagationKind) -> Settings {
+    Settings {
+        page_bytes: PAGE_BYTES,
+        pool_bytes: 40 << 10,
+        log_bytes: 256 << 10,
+        checkpoint_bytes: 32 << 10,
+        propagation: propagation(kind),
+        ..Settings::default()
+    }
+}
+
+/// A volume on `disk`, and new ones for whatever else the kind needs.
+fn volumes(kind: PropagationKind, disk: &Disk, is_new: bool) -> Volumes {
+    let volume = |disk: &Disk, is_new: bool| -> Box<dyn Volume> {
+        let device = Box::new(disk.clone());
+        Box::new(match is_new {
+            true => DeviceVolume::format(device).unwrap(),
+            false => DeviceVolume::open(device).unwrap(),
+        })
+    };
+    let other = |name: &&str| ((*name).to_owned(), volume(&self::disk(), true));
+    let others = kind.other_media().iter().map(other).collect();
+    Volumes { others, ..Volumes::new(volume(disk, is_new), None) }
+}
+
+#[test]
+fn files_of_every_kind_outlive_the_opening_of_a_database_of_any_kind() {
+    let kinds = PropagationKind::ALL;
+    for (&kind, &other) in kinds.iter().flat_map(|kind| kinds.iter().map(move |it| (kind, it))) {
+        let disk = disk();
+        let database = Database::create(volumes(kind, &disk, true), &settings(kind), 1).unwrap();
+        database.close().unwrap();
+        let io = io_on(&disk, false).unwrap();
+        if other != kind {
+            drop(build(other, &io, None));
+        }
+        let file = io.create("left-over").unwrap();
+        io.sync(file).unwrap();
+        let names = |io: &Io| -> BTreeSet<String> {
+            io.files().into_iter().map(|(_, name)| name).collect()
+        };
+        let mut expected = names(&io);
+        assert!(expected.remove("left-over"), "what is nobody's goes");
+        drop(io);
+        let (database, _) = Database::open(volumes(kind, &disk, false), &settings(kind)).unwrap();
+        database.close().unwrap();
+        assert_eq!(names(&io_on(&disk, false).unwrap()), expected, "{other:?} beside {kind:?}");
+    }
+}
+
+#[test]
+fn no_file_of_a_table_gets_the_name_of_one_that_some_propagation_makes() {
+    for &kind in PropagationKind::ALL {
+        let volumes = volumes(kind, &disk(), true);
+        let mut engine = Engine::create(volumes, &settings(kind), 1).unwrap();
+        let listed = PropagationKind::ALL.iter().flat_map(|kind| kind.files()).copied();
+        for name in listed.chain(["log", "double-write", "settings"]) {
+            let told = engine.create_file(name).unwrap_err().to_string();
+            assert!(told.contains("only the engine uses"), "{kind:?}: {told}");
+        }
+    }
+}
+
+#[test]
+fn a_database_lies_on_all_the_media_that_its_propagation_needs() {
+    for &kind in PropagationKind::ALL {
+        let mut poor = volumes(kind, &disk(), true);
+        for name in kind.other_media() {
+            poor.others.clear();
+            let refused = Engine::create(poor, &settings(kind), 1).unwrap_err().to_string();
+            assert!(refused.contains(&format!("a volume `{name}` is missing")), "{refused}");
+            poor = volumes(kind, &disk(), true);
+        }
+        let disk = disk();
+        let mut engine = Engine::create(volumes(kind, &disk, true), &settings(kind), 1).unwrap();
+        let file = engine.create_file("rows.tree").unwrap();
+        engine.begin().unwrap();
+        engine.act(|pages| Tree::create(pages, file)).unwrap();
+        engine.commit().unwrap();
+        let mut rng = Rng::new(1);
+        let mut rows = BTreeMap::new();
+        for round in 0..120_u8 {
+            engine.begin().unwrap();
+            for _ in 0..10 {
+                let (key, value) = (rng.below(700).to_be_bytes().to_vec(), vec![round; 150]);
+                engine.act(|pages| upsert(pages, file, &key, &value)).unwrap();
+                rows.insert(key, value);
+            }
+            engine.commit().unwrap();
+            // Many leave the pool unchanged.
+            assert_eq!(contents(&engine, file), rows, "{kind:?}, round {round}");
+        }
+        engine.audit();
+        let pool = engine.pool_counters();
+        assert!(pool.eviction_count > pool.write_count, "{kind:?}: {pool:?}");
+        engine.log().flush().unwrap();
+        drop(engine);
+        restart(&disk);
+        let (engine, report) = Engine::open(volumes(kind, &disk, false), &settings(kind)).unwrap();
+        assert!(!report.was_closed);
+        assert_eq!(contents(&engine, file), rows, "{kind:?} after a restart");
+        engine.close().unwrap();
+    }
+}
+
+fn upsert(
+    pages: &mut crate::engine::Action<'_>,
+    file: FileId,
+    key: &[u8],
+    value: &[u8],
+) -> Result<(), StorageError> {
+    let mut undo = pages.begin_undo(crate::engine::StructureKind::Tree, file);
+    Tree::at(file).upsert(pages, key, value, &mut undo)?;
+    pages.set_undo(undo);
+    Ok(())
+}
+
+fn contents(engine: &Engine, file: FileId) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let everything = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+    let mut scan = Tree::at(file).scan(everything, btree::Direction::Forward);
+    let mut rows = BTreeMap::new();
+    while let Some((key, value)) = scan.next(engine).unwrap() {
+        rows.insert(key.to_vec(), value.to_vec());
+    }
+    rows
+}
