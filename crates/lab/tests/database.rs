@@ -134,3 +134,28 @@ fn a_log_spares_a_flash_disk_of_2007_its_random_writes() {
     assert!(at("in-place.sequential_read") > at("log.sequential_read"));
     assert!(at("log.written") > 1.0);
 }
+
+#[test]
+fn a_setting_of_a_propagation_is_reached_by_the_engine_s_name_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let drives = "[measure.drives.a]\nbase = 'sim:device-a'\ncapacity = '64MiB'";
+    let more = "variants.set = { propagation = \"log_structured\", \
+                set = { log_structured = { packing = \"whole\" } } }\n";
+    let text = format!("{PROPAGATION}{more}");
+    let outcome = run_in(folder.path(), &experiment(&text, drives), false).unwrap();
+    for pattern in ["random_write", "random_read", "written"] {
+        let at = |variant: &str| value(&outcome, &format!("a.{variant}.{pattern}"), 16384.0);
+        assert_eq!(at("log").to_bits(), at("set").to_bits(), "{pattern}");
+    }
+    let head = "title = 't'\nquestion = 'q'\nmethod = 'm'\npaper = '-'\nreference = 'r'\n";
+    for (set, told) in [
+        ("propagation = 'in_place'", "say `propagation` of the measurement"),
+        ("durability = 'none'", "are of no propagation"),
+        ("log_structured = { victm = 1 }", "there is no setting `victm`"),
+    ] {
+        let variant = format!("variants.bad = {{ propagation = 'in_place', set = {{ {set} }} }}\n");
+        let text = format!("{head}[measure]\n{PROPAGATION}{variant}\n{drives}");
+        let error = Experiment::parse("database", "database.toml", &text).unwrap_err().to_string();
+        assert!(error.contains(told), "{error}");
+    }
+}

@@ -14,6 +14,7 @@
 
 use super::Measurement;
 use super::bench::{AccessPattern, Bench};
+use super::engine_set::EngineSet;
 use super::site::{Site, SiteDrives, check_cancelled, check_drives, step_targets, targets};
 use crate::error::LabError;
 use crate::outcome::Series;
@@ -25,7 +26,7 @@ use nandu_storage::propagation::{
     PropagationKind, PropagationSettings,
 };
 use nandu_storage::volume::Io;
-use nandu_storage::{FileId, PageAddress, StorageError};
+use nandu_storage::{FileId, PageAddress, Settings, StorageError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -64,6 +65,9 @@ pub struct PropagationVariant {
     /// How, if it is log-structured; `page_bytes` is replaced.
     #[serde(default)]
     pub log_structured: LogStructuredSettings,
+    /// Settings of any other propagation, by the names that the engine has for them.
+    #[serde(default, skip_serializing_if = "EngineSet::is_empty")]
+    pub set: EngineSet,
     /// Whether a write is to survive a power cut before the next one, or stays where the propagation and
     /// the drive's cache leave it.
     #[serde(default = "yes")]
@@ -110,6 +114,7 @@ impl PropagationComparison {
         if let Some(drive) = variant.drives.iter().find(|name| !self.drives.contains_key(*name)) {
             return Err(format!("variant `{name}` is on `{drive}`, which is no drive here"));
         }
+        variant.check_set().map_err(|error| format!("variant `{name}`: {error}"))?;
         for page_bytes in &self.page_bytes {
             if page_bytes.0 == 0 || self.file.0 / page_bytes.0 < self.operation_count {
                 let count = self.operation_count;
@@ -186,10 +191,27 @@ impl PropagationVariant {
         self.block.map_or(page_bytes, |block| to_u32(block.0).min(page_bytes))
     }
 
-    fn config(&self) -> PropagationConfig {
+    /// The engine's settings, as far as they are not `set`.
+    fn own_settings(&self) -> Settings {
         let mut propagation = PropagationSettings::from(self.propagation);
         propagation.log_structured = self.log_structured.clone();
-        propagation.config()
+        Settings { propagation, ..Settings::default() }
+    }
+
+    fn config(&self) -> PropagationConfig {
+        self.set.apply(self.own_settings()).propagation.config()
+    }
+
+    /// Whether what is `set` can be, and is about propagations.
+    fn check_set(&self) -> Result<(), String> {
+        let own = self.own_settings();
+        self.set.check(&own, &[("propagation", "propagation")])?;
+        let propagation = own.propagation.clone();
+        let others = Settings { propagation, ..self.set.apply(own.clone()) };
+        match others == own {
+            true => Ok(()),
+            false => Err("`set` has settings here that are of no propagation".into()),
+        }
     }
 }
 
