@@ -32,13 +32,13 @@ fn settings() -> Settings {
 
 fn create(device: &TestDevice) -> Database {
     let data = Box::new(DeviceVolume::format(Box::new(device.clone())).unwrap());
-    Database::create(Volumes { data, log: None }, &settings(), 1).unwrap()
+    Database::create(Volumes::new(data, None), &settings(), 1).unwrap()
 }
 
 fn open(device: &TestDevice) -> Database {
     device.forget_completions();
     let data = Box::new(DeviceVolume::open(Box::new(device.clone())).unwrap());
-    Database::open(Volumes { data, log: None }, &settings()).unwrap().0
+    Database::open(Volumes::new(data, None), &settings()).unwrap().0
 }
 
 /// What a history does to the tree.
@@ -314,7 +314,7 @@ fn what_others_changed_since_is_not_overwritten_and_a_scanned_range_is_locked() 
     let mut settings = settings();
     settings.lock_timeout_ns = 0;
     let data = Box::new(DeviceVolume::format(Box::new(device())).unwrap());
-    let database = Database::create(Volumes { data, log: None }, &settings, 1).unwrap();
+    let database = Database::create(Volumes::new(data, None), &settings, 1).unwrap();
     let make = |write: &mut WriteTransaction<'_>| {
         write.create_raw_table("raw")?;
         write.put_value("raw", b"b", b"1").map(drop)

@@ -78,7 +78,7 @@ fn a_table_of_every_kind_is_loaded_read_measured_checked_and_opened_again() {
     let device = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
     let device = SharedDevice::new(device);
     let data = Box::new(DeviceVolume::format(Box::new(device.clone())).unwrap());
-    let database = Database::create(Volumes { data, log: None }, &settings(), 1).unwrap();
+    let database = Database::create(Volumes::new(data, None), &settings(), 1).unwrap();
     let mut write = database.write().unwrap();
     for table in samples() {
         let options = LoadOptions { order: RowOrder::Sort, ..LoadOptions::default() };
@@ -93,7 +93,7 @@ fn a_table_of_every_kind_is_loaded_read_measured_checked_and_opened_again() {
     database.close().unwrap();
     device.forget_completions();
     let data = Box::new(DeviceVolume::open(Box::new(device)).unwrap());
-    assert_whole(&Database::open(Volumes { data, log: None }, &settings()).unwrap().0);
+    assert_whole(&Database::open(Volumes::new(data, None), &settings()).unwrap().0);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn what_tables_of_a_kind_cannot_do_is_refused_and_names_the_table() {
     let geometry = Geometry { sector_bytes: 512, sector_count: 64 << 11 };
     let device = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
     let data = Box::new(DeviceVolume::format(Box::new(device)).unwrap());
-    let database = Database::create(Volumes { data, log: None }, &settings(), 1).unwrap();
+    let database = Database::create(Volumes::new(data, None), &settings(), 1).unwrap();
     let rows = rows();
     for table in samples() {
         let mut write = database.write().unwrap();
