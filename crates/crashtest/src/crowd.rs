@@ -334,7 +334,7 @@ impl Crowd {
 impl Simulation<'_> {
     fn weather(&mut self) -> Weather {
         Weather {
-            devices: std::iter::once(&self.data).chain(&self.log).cloned().collect(),
+            devices: self.devices().cloned().collect(),
             blackout: Arc::clone(&self.blackout),
             failed_before: self.failed_before,
             promises_until_cut: Arc::new(AtomicU64::new(

@@ -6,6 +6,7 @@
 
 use crate::life::Simulation;
 use crate::watched::Place;
+use crate::world::WorldDevice;
 use nandu_base::to_index;
 use nandu_device::{Failure, FaultPlan, UnflushedFate};
 use nandu_storage::engine::TornPages;
@@ -92,7 +93,8 @@ impl Simulation<'_> {
 
     /// The power goes at some request, after some promise, or where the engine relies on an order.
     fn plan_power_cut(&mut self) {
-        for device in std::iter::once(&self.data).chain(&self.log) {
+        let devices: Vec<WorldDevice> = self.devices().cloned().collect();
+        for device in devices {
             let plan = self.scenario.fate(&mut self.rng);
             device.lock().ground().set_plan(plan);
         }

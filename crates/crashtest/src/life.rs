@@ -23,9 +23,11 @@ use nandu_storage::database::{
     Column, ColumnType, LoadOptions, NewTable, Row, RowOrder, TableKind, Tables, WriteTransaction,
 };
 use nandu_storage::log::Durability;
+use nandu_storage::propagation::{MediumKind, OtherMedium};
 use nandu_storage::sqlite::{Value, ValueRef};
 use nandu_storage::volume::DeviceVolume;
 use nandu_storage::{Database, StorageError, Volume, Volumes};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -102,8 +104,10 @@ pub(crate) struct Simulation<'s> {
     pub(crate) opening_rng: Rng,
     pub(crate) data: WorldDevice,
     pub(crate) log: Option<WorldDevice>,
+    /// What the propagation has beside the data, by its names.
+    others: Vec<(&'static str, WorldDevice)>,
     /// What the kernel keeps of the files on each device, where they are synced one by one.
-    kernel: [KernelMemory; 2],
+    kernel: Vec<KernelMemory>,
     pub(crate) blackout: Arc<AtomicBool>,
     history: History,
     pub(crate) outcome: Outcome,
@@ -134,6 +138,12 @@ impl<'s> Simulation<'s> {
         let data = world::device(scenario, scenario.device_bytes, &blackout);
         let log_bytes = scenario.settings.log_bytes * 2 + (1 << 20);
         let log = scenario.log_apart.then(|| world::device(scenario, log_bytes, &blackout));
+        let medium = |&(name, _): &(&'static str, MediumKind)| {
+            (name, world::device(scenario, scenario.device_bytes, &blackout))
+        };
+        let others = scenario.settings.propagation.kind.other_media();
+        let others: Vec<_> = others.iter().map(medium).collect();
+        let kernel = (0..2 + others.len()).map(|_| KernelMemory::default()).collect();
         let rng = Rng::for_part(scenario.seed, "simulation");
         let opening_rng = Rng::for_part(scenario.seed, "failures of openings");
         let mut history = History::default();
@@ -144,7 +154,8 @@ impl<'s> Simulation<'s> {
             opening_rng,
             data,
             log,
-            kernel: Default::default(),
+            others,
+            kernel,
             blackout,
             history,
             outcome: Outcome::default(),
@@ -224,13 +235,17 @@ impl<'s> Simulation<'s> {
     pub(crate) fn sum_up(mut self) -> Outcome {
         let trace = |device: &WorldDevice| device.lock().hash();
         self.outcome.trace = trace(&self.data) ^ self.log.as_ref().map_or(0, trace).rotate_left(1);
+        for (number, (_, device)) in (2..).zip(&self.others) {
+            self.outcome.trace ^= trace(device).rotate_left(number);
+        }
         self.outcome.request_count = self.request_count();
-        for device in std::iter::once(&self.data).chain(&self.log) {
+        let devices: Vec<WorldDevice> = self.devices().cloned().collect();
+        for device in &devices {
             let failed = device.lock().ground().failed();
             self.outcome.failed_request_count += failed.request_count;
             self.outcome.failed_sync_count += failed.flush_count;
         }
-        for device in std::iter::once(&self.data).chain(&self.log) {
+        for device in &devices {
             if let Some(flash) = device.counters().flash {
                 self.outcome.program_count += flash.commands.programmed_pages();
                 self.outcome.erase_count += flash.commands.total(FlashOperation::Erase);
@@ -297,8 +312,10 @@ impl<'s> Simulation<'s> {
         self.devices().any(|device| device.lock().ground().unreadable_count() > 0)
     }
 
-    fn devices(&self) -> impl Iterator<Item = &WorldDevice> {
-        std::iter::once(&self.data).chain(&self.log)
+    /// All devices, that of the data first.
+    pub(crate) fn devices(&self) -> impl Iterator<Item = &WorldDevice> {
+        let others = self.others.iter().map(|(_, device)| device);
+        std::iter::once(&self.data).chain(&self.log).chain(others)
     }
 
     fn failed_count(&self) -> u64 {
@@ -306,7 +323,9 @@ impl<'s> Simulation<'s> {
     }
 
     fn volumes(&self, is_new: bool) -> Result<Volumes, StorageError> {
-        let [of_data, of_log] = &self.kernel;
+        let [of_data, of_log, of_others @ ..] = &self.kernel[..] else {
+            unreachable!("each device has its kernel's memory")
+        };
         let volume = |device: &WorldDevice, kernel: &KernelMemory| {
             let handle = Box::new(device.clone());
             let volume = match is_new {
@@ -321,7 +340,11 @@ impl<'s> Simulation<'s> {
             Ok::<Box<dyn Volume>, StorageError>(Box::new(watched))
         };
         let log = self.log.as_ref().map(|log| volume(log, of_log)).transpose()?;
-        Ok(Volumes::new(volume(&self.data, of_data)?, log))
+        let mut others = BTreeMap::new();
+        for ((name, device), kernel) in self.others.iter().zip(of_others) {
+            others.insert((*name).to_owned(), OtherMedium::Volume(volume(device, kernel)?));
+        }
+        Ok(Volumes { data: volume(&self.data, of_data)?, log, others })
     }
 
     pub(crate) fn create(&mut self) -> Result<Database, StorageError> {
@@ -405,7 +428,7 @@ impl<'s> Simulation<'s> {
         self.watch.disarm();
         let is_dark = self.blackout.swap(false, Ordering::Relaxed);
         self.outcome.cut_count += u64::from(is_dark);
-        for device in std::iter::once(&self.data).chain(&self.log) {
+        for device in self.devices() {
             if is_dark {
                 device.lock().ground().cut_power();
             } else {
@@ -471,7 +494,7 @@ impl<'s> Simulation<'s> {
             });
         }
         tables.engine().audit();
-        for device in std::iter::once(&self.data).chain(&self.log) {
+        for device in self.devices() {
             device.lock().audit();
         }
         Ok(())

@@ -11,8 +11,7 @@ use nandu_storage::engine::TornPages;
 use nandu_storage::log::Durability;
 use nandu_storage::plant::Planted;
 use nandu_storage::pool::ReplacementKind;
-use nandu_storage::propagation::log_structured::{PagePacking, SegmentVictimKind};
-use nandu_storage::propagation::{LogStructuredSettings, PropagationKind, PropagationSettings};
+use nandu_storage::propagation::{MediumKind, PropagationKind, PropagationSettings};
 
 /// Most bytes between checkpoints in memory, and on a simulated SSD unless pages are large.
 const CHECKPOINT_BYTES_MAX: u64 = 8 << 20;
@@ -202,18 +201,16 @@ impl Scenario {
             1 => ReplacementKind::TwoQ,
             _ => ReplacementKind::Lru,
         };
-        let propagation = match one_of(&[0, 0, 0, 1]) {
-            // What these plant is something about pages in their places.
-            1 if !matches!(bug, Bug::TornPagesTrusted | Bug::ChecksumsForged) => {
-                PropagationKind::LogStructured
-            }
-            _ => PropagationKind::InPlace,
-        };
+        let propagation = any_propagation(&mut one_of, bug);
         let settings = Settings {
             page_bytes: nandu_base::to_u32(page_bytes),
             pool_bytes: frame_count * page_bytes,
             replacement,
-            propagation: placing(propagation, seed, nandu_base::to_u32(page_bytes)),
+            propagation: PropagationSettings::small(
+                propagation,
+                nandu_base::to_u32(page_bytes),
+                seed,
+            ),
             torn_pages,
             double_write_bytes,
             durability,
@@ -274,34 +271,17 @@ impl Scenario {
     }
 }
 
-/// The propagation with its settings, and those of the others, which lie idle.
-fn placing(kind: PropagationKind, seed: u64, page_bytes: u32) -> PropagationSettings {
-    let mut placing = PropagationSettings::from(kind);
-    placing.log_structured = segments(seed, page_bytes);
-    placing
-}
-
-/// Segments of a few pages, so that a small database fills them and has to clean. Drawn apart from the
-/// rest, which stays as it is.
-fn segments(seed: u64, page_bytes: u32) -> LogStructuredSettings {
-    let mut rng = Rng::for_part(seed, "segments");
-    let mut one_of =
-        |choices: &[u32]| choices[nandu_base::to_index(rng.below(choices.len() as u64))];
-    let write_pages = one_of(&[4, 4, 8]);
-    let segment_pages = write_pages * one_of(&[1, 2, 4]);
-    let victims = SegmentVictimKind::ALL;
-    let victim = victims[one_of(&[0, 1, 2, 3, 4, 5]) as usize];
-    LogStructuredSettings {
-        page_bytes,
-        segment_bytes: segment_pages * page_bytes,
-        write_bytes: write_pages * page_bytes,
-        packing: if one_of(&[0, 0, 1]) == 0 { PagePacking::Packed } else { PagePacking::Whole },
-        difference_percent_max: one_of(&[0, 30, 30, 100]),
-        victim,
-        separate_cleaned: one_of(&[0, 1]) == 1,
-        file_percent_max: one_of(&[110, 160]),
-        spare_segment_count: one_of(&[5, 7, 12]),
-        reserve_segment_count: 4,
-        checkpoint_segment_count: one_of(&[1, 4, 16]),
+/// A propagation, the first as often as three others. One that needs more than volumes is left out.
+fn any_propagation(one_of: &mut impl FnMut(&[u64]) -> u64, bug: Bug) -> PropagationKind {
+    let has_volumes = |kind: &PropagationKind| {
+        kind.other_media().iter().all(|(_, medium)| *medium == MediumKind::Volume)
+    };
+    let others = (1..).zip(&PropagationKind::ALL[1..]).filter(|(_, kind)| has_volumes(kind));
+    let numbers: Vec<u64> = [0, 0, 0].into_iter().chain(others.map(|(it, _)| it)).collect();
+    let drawn = PropagationKind::ALL[to_index(one_of(&numbers))];
+    match bug {
+        // What these plant is something about pages in their places.
+        Bug::TornPagesTrusted | Bug::ChecksumsForged => PropagationKind::default(),
+        _ => drawn,
     }
 }

@@ -6,7 +6,6 @@ use nandu_storage::Settings;
 use nandu_storage::engine::TornPages;
 use nandu_storage::log::Durability;
 use nandu_storage::pool::ReplacementKind;
-use nandu_storage::propagation::PropagationKind;
 
 /// What of a scenario, and how it is.
 type Line = (&'static str, String);
@@ -65,10 +64,6 @@ fn told_settings(settings: &Settings) -> [Line; 8] {
         ReplacementKind::TwoQ => "two queues",
         ReplacementKind::Lru => "least recently used",
     };
-    let propagation = match settings.propagation.kind {
-        PropagationKind::InPlace => "in their places",
-        PropagationKind::LogStructured => "appended to segments",
-    };
     let torn_pages = match (settings.torn_pages, settings.double_write_bytes) {
         (TornPages::LogImages, _) => "mended from images in the log".to_owned(),
         (TornPages::DoubleWrite, None) => "mended from a double write".to_owned(),
@@ -86,7 +81,7 @@ fn told_settings(settings: &Settings) -> [Line; 8] {
         ("page", bytes(settings.page_bytes)),
         ("buffer pool", bytes(settings.pool_bytes)),
         ("page that leaves the pool", replacement.to_owned()),
-        ("changed pages are written", propagation.to_owned()),
+        ("changed pages are written", settings.propagation.kind.told().to_owned()),
         ("torn pages", torn_pages),
         ("commits become durable", durability),
         ("log", bytes(settings.log_bytes)),

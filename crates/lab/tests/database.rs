@@ -152,6 +152,12 @@ fn a_setting_of_a_propagation_is_reached_by_the_engine_s_name_for_it() {
         ("propagation = 'in_place'", "say `propagation` of the measurement"),
         ("durability = 'none'", "are of no propagation"),
         ("log_structured = { victm = 1 }", "there is no setting `victm`"),
+        (
+            "propagaton = 'in_place'",
+            "there is no setting `propagaton`; did you mean `propagation`?",
+        ),
+        ("}, log_structured = { victm = 1", "unknown field `victm`"),
+        ("}, log_structurd = { ", "did you mean `log_structured`?"),
     ] {
         let variant = format!("variants.bad = {{ propagation = 'in_place', set = {{ {set} }} }}\n");
         let text = format!("{head}[measure]\n{PROPAGATION}{variant}\n{drives}");

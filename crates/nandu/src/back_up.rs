@@ -133,7 +133,7 @@ pub fn back_up_watched<E: From<StorageError>>(
     }
     let definitions: Vec<TableDefinition> = tables.definitions()?.cloned().collect();
     let total_bytes = definitions.iter().map(|definition| file_bytes(tables, definition)).sum();
-    let options = DatabaseOptions { settings, files, log_directory: None };
+    let options = DatabaseOptions { settings, files, ..DatabaseOptions::default() };
     let new = NewDatabase::begin(directory, &options)?;
     let report = BackUpReport::default();
     let mut copy = Copying { renumbers, report, done_bytes: 0, total_bytes, watch };

@@ -45,7 +45,8 @@ pub use nandu_storage::pax::SPAN_PAGES_MAX;
 pub use nandu_storage::pool::ReplacementKind;
 pub use nandu_storage::propagation::log_structured::{PagePacking, SegmentVictimKind};
 pub use nandu_storage::propagation::{
-    LogStructuredSettings, PropagationConfig, PropagationKind, PropagationSettings,
+    LogStructuredSettings, MediumKind, OtherMedium, PropagationConfig, PropagationKind,
+    PropagationSettings,
 };
 pub use nandu_storage::sqlite::{FillFactor, RecordView, Value, ValueRef, real_in};
 pub use nandu_storage::volume::{DeviceVolume, Volume};

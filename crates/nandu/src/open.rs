@@ -5,7 +5,9 @@ use crate::{DirectoryOptions, DirectoryVolume};
 use nandu_storage::StorageError;
 use nandu_storage::database::Database;
 use nandu_storage::engine::{RestartReport, Settings, Volumes};
+use nandu_storage::propagation::OtherMedium;
 use nandu_storage::volume::Volume;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -19,6 +21,11 @@ pub struct DatabaseOptions {
     pub files: DirectoryOptions,
     /// A directory for the log alone, on another disk, say; named at each opening.
     pub log_directory: Option<PathBuf>,
+    /// A directory for each volume that the propagation needs beside the data
+    /// ([`PropagationKind::other_media`]), by its name there; named at each opening.
+    ///
+    /// [`PropagationKind::other_media`]: crate::PropagationKind::other_media
+    pub other_directories: BTreeMap<String, PathBuf>,
 }
 
 /// Makes an empty database in a directory that is new or empty.
@@ -83,14 +90,15 @@ impl NewDatabase {
         let (data, undo) = DirectoryVolume::begin(directory, options.files, new_identity()?, None)?;
         new.undos.push(undo);
         let identity = data.identity();
-        let mut log: Option<Box<dyn Volume>> = None;
-        if let Some(directory) = &options.log_directory {
+        let mut begin = |directory: &PathBuf| -> Result<Box<dyn Volume>, StorageError> {
             let (volume, undo) =
                 DirectoryVolume::begin(directory, options.files, identity, Some(identity))?;
             new.undos.push(undo);
-            log = Some(Box::new(volume));
-        }
-        let volumes = Volumes::new(Box::new(data), log);
+            Ok(Box::new(volume))
+        };
+        let log = options.log_directory.as_ref().map(&mut begin).transpose()?;
+        let others = others(options, begin)?;
+        let volumes = Volumes { data: Box::new(data), log, others };
         let made = Database::create(volumes, &options.settings, new_identity()?);
         new.database = Some(made.map_err(|error| told_of_making(directory, options, error))?);
         Ok(new)
@@ -119,7 +127,7 @@ impl NewDatabase {
 impl Drop for NewDatabase {
     fn drop(&mut self) {
         drop(self.database.take());
-        // The volume of the pages, then that of the log, which is worth nothing without the other.
+        // The volume of the pages first: the others are worth nothing without it.
         let mut is_gone = false;
         for undo in &self.undos {
             is_gone = undo.run(is_gone);
@@ -139,12 +147,24 @@ pub fn open_database(
     directory: &Path,
     options: &DatabaseOptions,
 ) -> Result<(Database, RestartReport), StorageError> {
-    let open = |directory: &Path| -> Result<Box<dyn Volume>, StorageError> {
+    let open = |directory: &PathBuf| -> Result<Box<dyn Volume>, StorageError> {
         Ok(Box::new(DirectoryVolume::open(directory, options.files)?))
     };
-    let data = open(directory)?;
-    let log = options.log_directory.as_deref().map(open).transpose()?;
-    Database::open(Volumes::new(data, log), &options.settings)
+    let data = Box::new(DirectoryVolume::open(directory, options.files)?);
+    let log = options.log_directory.as_ref().map(open).transpose()?;
+    let others = others(options, open)?;
+    Database::open(Volumes { data, log, others }, &options.settings)
+}
+
+/// The volumes in the directories beside those of the pages and the log.
+fn others(
+    options: &DatabaseOptions,
+    mut volume_in: impl FnMut(&PathBuf) -> Result<Box<dyn Volume>, StorageError>,
+) -> Result<BTreeMap<String, OtherMedium>, StorageError> {
+    let named = |(name, directory): (&String, &PathBuf)| {
+        Ok((name.clone(), OtherMedium::Volume(volume_in(directory)?)))
+    };
+    options.other_directories.iter().map(named).collect()
 }
 
 /// Where a disk is too small for a new database it is not this or that file that is too long.

@@ -41,7 +41,7 @@ use crate::pool::{
     Cleaning, Grant, LogRun, PageReader, Plan, Pool, PoolConfig, PoolCounters, Read, ResidentPage,
     WantsCleaning, WriteAheadRule, WriteBack,
 };
-use crate::propagation::{DoubleWriteFile, Media, Placement, PropagationKind};
+use crate::propagation::{DoubleWriteFile, Media, OtherMedium, Placement, PropagationKind};
 use crate::volume::Io;
 use crate::{Checksum, FileId, Lsn, PageAddress, ReadPages, StorageError, Volume};
 use action::ActionScratch;
@@ -64,7 +64,7 @@ pub struct Volumes {
     /// The volume of the log, where that has one of its own.
     pub log: Option<Box<dyn Volume>>,
     /// What the propagation needs beside the data, by the names that its kind has for it.
-    pub others: BTreeMap<String, Box<dyn Volume>>,
+    pub others: BTreeMap<String, OtherMedium>,
 }
 
 impl Volumes {
@@ -82,7 +82,7 @@ pub struct Engine {
     log: SharedLog,
     data_io: Io,
     log_io: Io,
-    /// What the propagation has beside the data.
+    /// The volumes that the propagation has beside the data.
     other_ios: Vec<Io>,
     active: Option<Transaction>,
     /// Transactions that were set aside, while another is active.
@@ -133,6 +133,7 @@ impl Engine {
             let what = format!("a database in {}", data_io.name());
             return Err(StorageError::Exists { what });
         }
+        media.check(settings.propagation.kind)?;
         remove_all_files(&data_io)?;
         if let Some(stale) = find_file(&log_io, LOG_FILE) {
             log_io.remove(stale)?;
@@ -150,7 +151,7 @@ impl Engine {
             TornPages::LogImages | TornPages::Trust => None,
         };
         let config = settings.propagation.config();
-        let other_ios = media.others().cloned().collect();
+        let other_ios = media.other_volumes().cloned().collect();
         let (placement, _) = config.build(settings.page_bytes, media, double_write, true)?;
         let mut engine = Self::assemble(settings, data_io, log_io, log, placement)?;
         engine.other_ios = other_ios;
@@ -172,7 +173,7 @@ impl Engine {
         settings: &Settings,
     ) -> Result<(Self, RestartReport), StorageError> {
         let Shared { data_io, log_io, media } = share(volumes);
-        let other_ios: Vec<Io> = media.others().cloned().collect();
+        let other_ios: Vec<Io> = media.other_volumes().cloned().collect();
         let Some(fixed) = settings::find(&data_io)? else {
             let place = data_io.name();
             let what = "its file settings is missing or empty; restore the database from a copy, or \
@@ -181,16 +182,16 @@ impl Engine {
             return Err(StorageError::NotADatabase { place, what });
         };
         let settings = &fixed.with(settings);
-        settings.check()?;
+        settings.check().and_then(|()| media.check(settings.propagation.kind))?;
         let log_file = expect_file(&log_io, LOG_FILE)?;
         let mut report = RestartReport::default();
         let clock = restart::Stopwatch::start(&data_io, &log_io);
         let mut log_file = LogFile::open(log_io.clone(), log_file)?;
         let control = *log_file.control();
-        check_moment([&data_io, &log_io], &mut log_file)?;
+        let all_ios = || [&data_io, &log_io].into_iter().chain(&other_ios);
+        check_moment(all_ios(), &mut log_file)?;
         let analysis = restart::analyse(&log_file, settings.torn_pages, &mut report)?;
         let reader = log_file.scan(analysis.redo_from)?;
-        let all_ios = || [&data_io, &log_io].into_iter().chain(&other_ios);
         let read_only = all_ios().any(Io::is_read_only);
         if read_only && !control.is_clean {
             return Err(StorageError::NeedsRestart { place: name_of(&data_io) });
@@ -220,9 +221,10 @@ impl Engine {
         let (found, written) =
             (placement.get().last_write(), control.written.max(analysis.written));
         if found < written {
+            let files = settings.propagation.kind.told_files();
             let what = format!(
-                "its files segments, page-map-0 and page-map-1 end with write {found}, but write \
-                 {written} was durable; restore the database from a copy"
+                "the last write in {files} is {found}, but write {written} was durable; restore \
+                 the database from a copy"
             );
             return Err(StorageError::Corrupt { place: name_of(&data_io), what });
         }
@@ -319,10 +321,7 @@ impl Engine {
         self.checkpoint_fully()?;
         self.log.close()?;
         let run = self.log.control().epoch();
-        self.data_io.note_closed(run);
-        if self.log_is_apart() {
-            self.log_io.note_closed(run);
-        }
+        self.all_ios().for_each(|io| io.note_closed(run));
         Ok(())
     }
 
@@ -469,10 +468,8 @@ impl Engine {
     pub fn finish_making(&mut self) -> Result<(), StorageError> {
         self.check_writable()?;
         self.log.flush()?;
-        // The volume of the pages last: it is the one that makes the other worth something.
-        if self.log_is_apart() {
-            self.log_io.finish_making()?;
-        }
+        // The volume of the pages last: it is the one that makes the others worth something.
+        self.all_ios().skip(1).try_for_each(Io::finish_making)?;
         self.data_io.finish_making()
     }
 
@@ -641,7 +638,7 @@ impl Engine {
         if let Some(cause) = &self.poison {
             return Err(StorageError::Poisoned { cause: cause.clone() });
         }
-        [&self.data_io, &self.log_io].into_iter().chain(&self.other_ios).try_for_each(Io::check)
+        self.all_ios().try_for_each(Io::check)
     }
 
     fn check_writable(&self) -> Result<(), StorageError> {
@@ -656,6 +653,12 @@ impl Engine {
     pub(crate) fn poison<T>(&mut self, error: StorageError) -> Result<T, StorageError> {
         self.poison = Some(error.to_string());
         Err(error)
+    }
+
+    /// All volumes, each once: that of the data first.
+    fn all_ios(&self) -> impl Iterator<Item = &Io> {
+        let log = self.log_is_apart().then_some(&self.log_io);
+        std::iter::once(&self.data_io).chain(log).chain(&self.other_ios)
     }
 
     fn log_is_apart(&self) -> bool {
@@ -717,13 +720,16 @@ fn share(volumes: Volumes) -> Shared {
     let Volumes { data, log, others } = volumes;
     let data_io = share(data);
     let log_io = log.map_or_else(|| data_io.clone(), share);
-    let others = others.into_iter().map(|(name, volume)| (name, share(volume))).collect();
+    let others = others.into_iter().map(|(name, medium)| (name, medium.share(&clock))).collect();
     let media = Media::new(data_io.clone(), others);
     Shared { data_io, log_io, media }
 }
 
 /// Refuses files of several moments, and has a copy count its runs apart from those of its original.
-fn check_moment(volumes: [&Io; 2], log_file: &mut LogFile) -> Result<(), StorageError> {
+fn check_moment<'a>(
+    volumes: impl Iterator<Item = &'a Io>,
+    log_file: &mut LogFile,
+) -> Result<(), StorageError> {
     let control = *log_file.control();
     let closed_by = control.is_clean.then(|| control.epoch());
     for io in volumes {

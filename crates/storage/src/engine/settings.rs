@@ -312,6 +312,12 @@ mod tests {
         let newer = told(r#"{"page_bytes":4096,"colour":"red"}"#);
         assert!(newer.contains("unknown field `colour`"), "{newer}");
         assert!(newer.starts_with("settings was written by another version of nandu"), "{newer}");
+        let of_a_part = told(r#"{"page_bytes":4096,"log_structured":{"victm":"fifo"}}"#);
+        assert!(of_a_part.contains("unknown field `victm`"), "{of_a_part}");
+        let beside = told(r#"{"propagation":"log_structured","victim":"fifo"}"#);
+        assert!(beside.contains("unknown field `victim`"), "{beside}");
+        let kind = told(r#"{"propagation":"in_space"}"#);
+        assert!(kind.contains("unknown variant `in_space`, expected"), "{kind}");
         let mut damaged = encode(br#"{"page_bytes":4096}"#);
         damaged[30] ^= 1;
         let told = decode(&damaged, "settings").unwrap_err().to_string();

@@ -12,7 +12,8 @@
 //! 3. Files of all kinds are known, whichever a database has: none is ever taken for a table's.
 
 use super::{
-    DoubleWriteFile, InPlace, LogStructured, LogStructuredSettings, Media, Placement, Propagation,
+    DoubleWriteFile, InPlace, LogStructured, LogStructuredSettings, Media, MediumKind, Placement,
+    Propagation,
 };
 #[cfg(test)]
 use super::{Tiered, TieredSettings};
@@ -80,13 +81,13 @@ impl PropagationKind {
         }
     }
 
-    /// The volumes that it needs beside that of the data, by their names.
+    /// What it needs beside the volume of the data, by its names for that.
     #[must_use]
-    pub const fn other_media(self) -> &'static [&'static str] {
+    pub const fn other_media(self) -> &'static [(&'static str, MediumKind)] {
         match self {
             Self::InPlace | Self::LogStructured => &[],
             #[cfg(test)]
-            Self::Tiered => &[super::tiered::TIER],
+            Self::Tiered => &[(super::tiered::TIER, MediumKind::Volume)],
         }
     }
 
@@ -98,6 +99,26 @@ impl PropagationKind {
             Self::LogStructured => false,
             #[cfg(test)]
             Self::Tiered => true,
+        }
+    }
+
+    /// How changed pages are written, in some words.
+    #[must_use]
+    pub const fn told(self) -> &'static str {
+        match self {
+            Self::InPlace => "in their places",
+            Self::LogStructured => "appended to segments",
+            #[cfg(test)]
+            Self::Tiered => "in their places and a tier",
+        }
+    }
+
+    /// Its files, as they are told where they are damaged.
+    pub(crate) fn told_files(self) -> String {
+        match self.files() {
+            [] => "its pages".to_owned(),
+            [file] => format!("its file {file}"),
+            [files @ .., last] => format!("its files {} and {last}", files.join(", ")),
         }
     }
 
@@ -137,6 +158,18 @@ impl PropagationSettings {
             }
             #[cfg(test)]
             PropagationKind::Tiered => PropagationConfig::Tiered(self.tiered.clone()),
+        }
+    }
+
+    /// For pages of `page_bytes`, small, so that all happens often in a small database: what follows from the
+    /// seed, for each kind.
+    #[must_use]
+    pub fn small(kind: PropagationKind, page_bytes: u32, seed: u64) -> Self {
+        Self {
+            kind,
+            log_structured: LogStructuredSettings::small(page_bytes, seed),
+            #[cfg(test)]
+            tiered: TieredSettings::default(),
         }
     }
 

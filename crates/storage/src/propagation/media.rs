@@ -5,21 +5,81 @@
 //!   Volumes.others ──► others   by name: a tier of flash, storage-class memory, raw flash
 //! ```
 //!
-//! 1. Every medium is a volume over some `Device` and has the engine's clock, so that whatever a kind
-//!    waits for is waited for as all else is.
-//! 2. The kind says which others it needs; with one too few or too many nothing is made or opened.
+//! 1. Every medium has the engine's clock, so that whatever a kind waits for is waited for as all else
+//!    is: a volume over some `Device`, or raw flash.
+//! 2. The kind says which others it needs; with one too few or too many, or one that is something else,
+//!    nothing is made or opened.
 //! 3. On the volume of the data only those files are made or removed through it that the kind lists.
 
-use super::PropagationKind;
-use crate::StorageError;
+use super::{FlashIo, PropagationKind};
 use crate::volume::Io;
+use crate::{StorageError, Volume};
+use nandu_device::RawFlash;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// What a medium beside the data is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MediumKind {
+    /// Files on a device.
+    Volume,
+    /// Chips without a translation layer.
+    RawFlash,
+}
+
+/// A medium beside the data, as whoever makes or opens a database hands it over.
+pub enum OtherMedium {
+    /// Files on a device.
+    Volume(Box<dyn Volume>),
+    /// Chips without a translation layer.
+    RawFlash(Box<dyn RawFlash + Send>),
+}
+
+/// A medium beside the data, with the engine's clock.
+#[derive(Clone, Debug)]
+pub enum Medium {
+    /// Files on a device.
+    Volume(Io),
+    /// Chips without a translation layer.
+    RawFlash(FlashIo),
+}
 
 /// The media of one propagation, its own from the moment on when it is built.
 #[derive(Clone, Debug)]
 pub struct Media {
     data: Io,
-    others: BTreeMap<String, Io>,
+    others: BTreeMap<String, Medium>,
+}
+
+impl MediumKind {
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Volume => "a volume",
+            Self::RawFlash => "raw flash",
+        }
+    }
+}
+
+impl OtherMedium {
+    /// The medium with the engine's clock.
+    #[must_use]
+    pub fn share(self, clock: &Arc<AtomicU64>) -> Medium {
+        let clock = Arc::clone(clock);
+        match self {
+            Self::Volume(volume) => Medium::Volume(Io::new(volume, clock)),
+            Self::RawFlash(chips) => Medium::RawFlash(FlashIo::new(chips, clock)),
+        }
+    }
+}
+
+impl Medium {
+    const fn kind(&self) -> MediumKind {
+        match self {
+            Self::Volume(_) => MediumKind::Volume,
+            Self::RawFlash(_) => MediumKind::RawFlash,
+        }
+    }
 }
 
 impl Media {
@@ -31,8 +91,15 @@ impl Media {
 
     /// With others, by the names that the kind has for them.
     #[must_use]
-    pub const fn new(data: Io, others: BTreeMap<String, Io>) -> Self {
+    pub const fn new(data: Io, others: BTreeMap<String, Medium>) -> Self {
         Self { data, others }
+    }
+
+    /// With another beside these.
+    #[cfg(test)]
+    pub(super) fn with(mut self, name: &str, medium: Medium) -> Self {
+        self.others.insert(name.to_owned(), medium);
+        self
     }
 
     /// The volume of the data. Whoever reads pages past the propagation has it, too.
@@ -41,9 +108,12 @@ impl Media {
         &self.data
     }
 
-    /// The media beside the data.
-    pub(crate) fn others(&self) -> impl Iterator<Item = &Io> {
-        self.others.values()
+    /// The volumes beside the data.
+    pub(crate) fn other_volumes(&self) -> impl Iterator<Item = &Io> {
+        self.others.values().filter_map(|medium| match medium {
+            Medium::Volume(io) => Some(io),
+            Medium::RawFlash(_) => None,
+        })
     }
 
     /// The volume of the data, for a kind that has no other.
@@ -51,29 +121,64 @@ impl Media {
         self.data
     }
 
-    /// The medium of that name.
+    /// The volume of that name beside the data.
     ///
     /// # Errors
     /// If there is none.
-    pub fn other(&self, name: &str) -> Result<&Io, StorageError> {
-        let missing =
-            || StorageError::InvalidSetting { what: format!("a volume `{name}` is missing") };
-        self.others.get(name).ok_or_else(missing)
+    pub fn volume(&self, name: &str) -> Result<&Io, StorageError> {
+        match self.others.get(name) {
+            Some(Medium::Volume(io)) => Ok(io),
+            found => Err(wrong(name, MediumKind::Volume, found)),
+        }
+    }
+
+    /// The raw flash of that name.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn raw_flash(&self, name: &str) -> Result<&FlashIo, StorageError> {
+        match self.others.get(name) {
+            Some(Medium::RawFlash(chips)) => Ok(chips),
+            found => Err(wrong(name, MediumKind::RawFlash, found)),
+        }
+    }
+
+    /// Checks that these are the media of a propagation of that kind.
+    ///
+    /// # Errors
+    /// If one is missing or something else, or the kind has no use for one.
+    pub(crate) fn check(&self, kind: PropagationKind) -> Result<(), StorageError> {
+        let wanted = kind.other_media();
+        for &(name, medium) in wanted {
+            let found = self.others.get(name);
+            if found.map(Medium::kind) != Some(medium) {
+                return Err(wrong(name, medium, found));
+            }
+        }
+        let is_wanted = |name: &str| wanted.iter().any(|(wanted, _)| *wanted == name);
+        if let Some((name, medium)) = self.others.iter().find(|(name, _)| !is_wanted(name)) {
+            let is = medium.kind().label();
+            let what = format!("the propagation has no use for {is} `{name}`");
+            return Err(StorageError::InvalidSetting { what });
+        }
+        Ok(())
     }
 
     /// These media for a propagation of that kind.
     ///
     /// # Errors
-    /// If one is missing, or the kind has no use for one.
+    /// As [`Self::check`].
     pub(super) fn for_kind(self, kind: PropagationKind) -> Result<Self, StorageError> {
-        let wanted = kind.other_media();
-        for name in wanted {
-            self.other(name)?;
-        }
-        if let Some(name) = self.others.keys().find(|name| !wanted.contains(&name.as_str())) {
-            let what = format!("the propagation has no use for a volume `{name}`");
-            return Err(StorageError::InvalidSetting { what });
-        }
+        self.check(kind)?;
         Ok(Self { data: self.data.with_own_files(kind.files()), others: self.others })
     }
+}
+
+fn wrong(name: &str, wanted: MediumKind, found: Option<&Medium>) -> StorageError {
+    let wanted = wanted.label();
+    let what = match found {
+        None => format!("{wanted} `{name}` is missing, which the propagation needs"),
+        Some(found) => format!("`{name}` is {}, not {wanted}", found.kind().label()),
+    };
+    StorageError::InvalidSetting { what }
 }

@@ -22,6 +22,9 @@ mod kind;
 pub mod log_structured;
 mod media;
 mod placement;
+mod raw_flash;
+#[cfg(test)]
+mod shared_flash;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -32,9 +35,10 @@ pub use double_write::DoubleWriteFile;
 pub use in_place::InPlace;
 pub use kind::{PropagationConfig, PropagationKind, PropagationSettings};
 pub use log_structured::{LogStructured, LogStructuredSettings, StoredPage};
-pub use media::Media;
+pub use media::{Media, Medium, MediumKind, OtherMedium};
 pub(crate) use placement::PlaceAnswers;
 pub use placement::Placement;
+pub use raw_flash::FlashIo;
 #[cfg(test)]
 pub use tiered::{Tiered, TieredSettings};
 

@@ -1,6 +1,7 @@
 //! What every kind has to keep, whatever it does: what it says of its places is so, a cut leaves whole
 //! pages, its files and media are its own.
 
+use super::shared_flash::SharedFlash;
 use super::*;
 use crate::btree::{self, Tree};
 use crate::page::{page_is_blank, page_is_sound};
@@ -27,12 +28,99 @@ fn disk() -> Disk {
 }
 
 fn io_on(disk: &Disk, is_new: bool) -> Result<Io, StorageError> {
-    let device = Box::new(disk.clone());
-    let volume = if is_new { DeviceVolume::format(device)? } else { DeviceVolume::open(device)? };
-    Ok(Io::new(Box::new(volume), Arc::default()))
+    Ok(Io::new(volume_on(disk, is_new)?, Arc::default()))
 }
 
-/// Cuts the power, if that did not happen, and restores it.
+fn volume_on(disk: &Disk, is_new: bool) -> Result<Box<dyn Volume>, StorageError> {
+    let device = Box::new(disk.clone());
+    Ok(Box::new(match is_new {
+        true => DeviceVolume::format(device)?,
+        false => DeviceVolume::open(device)?,
+    }))
+}
+
+/// What a database of a kind lies on, beyond restarts.
+struct Ground {
+    data: Disk,
+    others: Vec<(&'static str, OtherGround)>,
+}
+
+enum OtherGround {
+    Disk(Disk),
+    Chips(SharedFlash),
+}
+
+impl Ground {
+    fn of(kind: PropagationKind) -> Self {
+        let other = |&(name, medium): &(&'static str, MediumKind)| match medium {
+            MediumKind::Volume => (name, OtherGround::Disk(disk())),
+            MediumKind::RawFlash => (name, OtherGround::Chips(SharedFlash::new())),
+        };
+        Self { data: disk(), others: kind.other_media().iter().map(other).collect() }
+    }
+
+    fn others(&self, is_new: bool) -> BTreeMap<String, OtherMedium> {
+        let medium = |(name, ground): &(&str, OtherGround)| {
+            let medium = match ground {
+                OtherGround::Disk(disk) => OtherMedium::Volume(volume_on(disk, is_new).unwrap()),
+                OtherGround::Chips(chips) => OtherMedium::RawFlash(Box::new(chips.clone())),
+            };
+            ((*name).to_owned(), medium)
+        };
+        self.others.iter().map(medium).collect()
+    }
+
+    fn volumes(&self, is_new: bool) -> Volumes {
+        let data = volume_on(&self.data, is_new).unwrap();
+        Volumes { others: self.others(is_new), ..Volumes::new(data, None) }
+    }
+
+    /// Beside `data`, a volume on the disk of the data.
+    fn media(&self, data: &Io, is_new: bool) -> Media {
+        let clock = Arc::default();
+        let others = self.others(is_new).into_iter();
+        Media::new(data.clone(), others.map(|(name, it)| (name, it.share(&clock))).collect())
+    }
+
+    /// Requests to each medium so far: the data first.
+    fn submitted_counts(&self) -> Vec<u64> {
+        let other = |(_, ground): &(&str, OtherGround)| match ground {
+            OtherGround::Disk(disk) => disk.lock().submitted_count(),
+            OtherGround::Chips(chips) => chips.submitted_count(),
+        };
+        let data = self.data.lock().submitted_count();
+        std::iter::once(data).chain(self.others.iter().map(other)).collect()
+    }
+
+    /// Has a medium lose its power at one of the requests that come, counted from 1.
+    fn cut_at(&self, medium: usize, at: u64, seed: u64) {
+        let at = self.submitted_counts()[medium] + at;
+        let plan = FaultPlan {
+            power_cut_at_request: Some(at),
+            torn_sector_count: Some(1),
+            unflushed: UnflushedFate::Torn,
+            seed,
+            ..FaultPlan::default()
+        };
+        match medium.checked_sub(1).map(|other| &self.others[other].1) {
+            None => self.data.lock().set_plan(plan),
+            Some(OtherGround::Disk(disk)) => disk.lock().set_plan(plan),
+            Some(OtherGround::Chips(chips)) => chips.cut_at(at),
+        }
+    }
+
+    /// Cuts the power of all media, where that did not happen, and restores it.
+    fn restart(&self) {
+        restart(&self.data);
+        for (_, ground) in &self.others {
+            match ground {
+                OtherGround::Disk(disk) => restart(disk),
+                OtherGround::Chips(chips) => chips.restart(),
+            }
+        }
+    }
+}
+
 fn restart(disk: &Disk) {
     let mut device = disk.lock();
     device.cut_power();
@@ -58,14 +146,13 @@ fn config(kind: PropagationKind) -> PropagationConfig {
     propagation(kind).config()
 }
 
-/// The data, and new volumes for whatever else the kind needs.
+/// The data, and new media for whatever else the kind needs.
 fn media(kind: PropagationKind, data: &Io) -> Media {
-    let other = |name: &&str| ((*name).to_owned(), io_on(&disk(), true).unwrap());
-    Media::new(data.clone(), kind.other_media().iter().map(other).collect())
+    Ground::of(kind).media(data, true)
 }
 
-fn build(kind: PropagationKind, data: &Io, copies: Option<DoubleWriteFile>) -> Placement {
-    config(kind).build(PAGE_BYTES, media(kind, data), copies, false).unwrap().0
+fn build(kind: PropagationKind, media: Media, copies: Option<DoubleWriteFile>) -> Placement {
+    config(kind).build(PAGE_BYTES, media, copies, false).unwrap().0
 }
 
 fn page(file: FileId, number: u32, fill: u8) -> PageWrite {
@@ -140,7 +227,7 @@ impl Seen {
 fn what_a_kind_says_of_its_places_is_so() {
     for &kind in PropagationKind::ALL {
         let io = io_on(&disk(), true).unwrap();
-        let mut placement = build(kind, &io, None);
+        let mut placement = build(kind, media(kind, &io), None);
         let file = make_file(&io, &placement, "table");
         let mut seen = Seen::default();
         let mut rng = Rng::new(5);
@@ -187,35 +274,31 @@ fn write_rounds(placement: &mut Placement, file: FileId) -> Vec<u8> {
     durable
 }
 
-/// Runs with the power cut at a request, if at any, and counts those that the device got. The double
-/// write is the engine's: it has one for any kind that says it overwrites pages.
-fn cut(kind: PropagationKind, at: Option<u64>, seed: u64) -> u64 {
-    let disk = disk();
-    let io = io_on(&disk, true).unwrap();
+/// Runs with the power of a medium cut at a request, if at any, and counts those that each medium got. The
+/// double write is the engine's: it has one for any kind that says it overwrites pages.
+fn cut(kind: PropagationKind, at: Option<(usize, u64)>, seed: u64) -> Vec<u64> {
+    let ground = Ground::of(kind);
+    let io = io_on(&ground.data, true).unwrap();
     let copies =
         DoubleWriteFile { file: io.create("double-write").unwrap(), lap_bytes: 40 << 10, epoch: 1 };
     io.set_byte_count(copies.file, copies.lap_bytes).unwrap();
     io.sync(copies.file).unwrap();
-    let mut placement = build(kind, &io, Some(copies));
+    let mut placement = build(kind, ground.media(&io, true), Some(copies));
     let file = make_file(&io, &placement, "table");
     io.sync(file).unwrap();
-    let before = disk.lock().submitted_count();
-    let plan = FaultPlan {
-        power_cut_at_request: at.map(|at| before + at),
-        torn_sector_count: Some(1),
-        unflushed: UnflushedFate::Torn,
-        seed,
-        ..FaultPlan::default()
-    };
-    disk.lock().set_plan(plan);
+    let before = ground.submitted_counts();
+    if let Some((medium, at)) = at {
+        ground.cut_at(medium, at, seed);
+    }
     let durable = write_rounds(&mut placement, file);
-    let request_count = disk.lock().submitted_count() - before;
+    let counts = ground.submitted_counts().into_iter().zip(before);
+    let counts = counts.map(|(after, before)| after - before).collect();
     drop((placement, io));
     if at.is_some() {
-        restart(&disk);
-        let io = io_on(&disk, false).unwrap();
+        ground.restart();
+        let io = io_on(&ground.data, false).unwrap();
         let copies = DoubleWriteFile { epoch: 2, ..copies };
-        let mut placement = build(kind, &io, Some(copies));
+        let mut placement = build(kind, ground.media(&io, false), Some(copies));
         for number in 1..=PAGE_COUNT {
             let address = PageAddress::new(file, number);
             let found = read(&mut placement, address);
@@ -224,15 +307,18 @@ fn cut(kind: PropagationKind, at: Option<u64>, seed: u64) -> u64 {
             assert!(found[0] >= durable[number as usize], "{kind:?} cut at {at:?}: {address}");
         }
     }
-    request_count
+    counts
 }
 
 #[test]
 fn no_kind_has_to_ask_for_its_pages_to_be_whole_after_a_cut() {
     for &kind in PropagationKind::ALL {
-        let request_count = cut(kind, None, 0);
+        let counts = cut(kind, None, 0);
+        let request_count: u64 = counts.iter().sum();
         assert!(request_count > 12, "{kind:?}: {request_count} requests are worth cutting");
-        (1..=request_count).for_each(|at| _ = cut(kind, Some(at), at));
+        for (medium, &count) in counts.iter().enumerate() {
+            (1..=count).for_each(|at| _ = cut(kind, Some((medium, at)), at));
+        }
     }
 }
 
@@ -244,14 +330,25 @@ fn a_medium_too_few_or_too_many_is_told_by_its_name() {
             let built = config(kind).build(PAGE_BYTES, media, None, false);
             built.map(drop).map_err(|error| error.to_string())
         };
-        let mut others = BTreeMap::from([("shelf".to_owned(), io.clone())]);
-        for &name in kind.other_media() {
+        let ground = Ground::of(kind);
+        let all = || ground.media(&io, true);
+        let flash = || FlashIo::new(Box::new(SharedFlash::new()), Arc::default());
+        for &(name, medium) in kind.other_media() {
             let told = answer(Media::of_data(io.clone())).unwrap_err();
-            assert!(told.contains(&format!("a volume `{name}` is missing")), "{told}");
-            others.insert(name.to_owned(), io.clone());
+            let (wanted, another) = match medium {
+                MediumKind::Volume => ("a volume", Medium::RawFlash(flash())),
+                MediumKind::RawFlash => ("raw flash", Medium::Volume(io.clone())),
+            };
+            assert!(told.contains(&format!("{wanted} `{name}` is missing")), "{told}");
+            let told = answer(all().with(name, another)).unwrap_err();
+            assert!(told.contains(&format!(", not {wanted}")), "{told}");
         }
-        let told = answer(Media::new(io.clone(), others)).unwrap_err();
-        assert!(told.contains("no use for a volume `shelf`"), "{told}");
+        for (what, shelf) in
+            [("a volume", Medium::Volume(io.clone())), ("raw flash", Medium::RawFlash(flash()))]
+        {
+            let told = answer(all().with("shelf", shelf)).unwrap_err();
+            assert!(told.contains(&format!("no use for {what} `shelf`")), "{told}");
+        }
         assert_eq!(answer(media(kind, &io)), Ok(()), "{kind:?}");
     }
 }
@@ -261,7 +358,7 @@ fn a_kind_makes_and_removes_no_file_that_it_does_not_list() {
     for &kind in PropagationKind::ALL {
         let io = io_on(&disk(), true).unwrap();
         let table = io.create("table").unwrap();
-        drop(build(kind, &io, None));
+        drop(build(kind, media(kind, &io), None));
         let made: Vec<String> = io.files().into_iter().map(|(_, name)| name).collect();
         let listed = kind.files();
         assert_eq!(made.len(), 1 + listed.len(), "{kind:?} makes what it lists: {made:?}");
@@ -303,30 +400,16 @@ fn settings(kind: PropagationKind) -> Settings {
     }
 }
 
-/// A volume on `disk`, and new ones for whatever else the kind needs.
-fn volumes(kind: PropagationKind, disk: &Disk, is_new: bool) -> Volumes {
-    let volume = |disk: &Disk, is_new: bool| -> Box<dyn Volume> {
-        let device = Box::new(disk.clone());
-        Box::new(match is_new {
-            true => DeviceVolume::format(device).unwrap(),
-            false => DeviceVolume::open(device).unwrap(),
-        })
-    };
-    let other = |name: &&str| ((*name).to_owned(), volume(&self::disk(), true));
-    let others = kind.other_media().iter().map(other).collect();
-    Volumes { others, ..Volumes::new(volume(disk, is_new), None) }
-}
-
 #[test]
 fn files_of_every_kind_outlive_the_opening_of_a_database_of_any_kind() {
     let kinds = PropagationKind::ALL;
     for (&kind, &other) in kinds.iter().flat_map(|kind| kinds.iter().map(move |it| (kind, it))) {
-        let disk = disk();
-        let database = Database::create(volumes(kind, &disk, true), &settings(kind), 1).unwrap();
+        let ground = Ground::of(kind);
+        let database = Database::create(ground.volumes(true), &settings(kind), 1).unwrap();
         database.close().unwrap();
-        let io = io_on(&disk, false).unwrap();
+        let io = io_on(&ground.data, false).unwrap();
         if other != kind {
-            drop(build(other, &io, None));
+            drop(build(other, media(other, &io), None));
         }
         let file = io.create("left-over").unwrap();
         io.sync(file).unwrap();
@@ -336,16 +419,20 @@ fn files_of_every_kind_outlive_the_opening_of_a_database_of_any_kind() {
         let mut expected = names(&io);
         assert!(expected.remove("left-over"), "what is nobody's goes");
         drop(io);
-        let (database, _) = Database::open(volumes(kind, &disk, false), &settings(kind)).unwrap();
+        let (database, _) = Database::open(ground.volumes(false), &settings(kind)).unwrap();
         database.close().unwrap();
-        assert_eq!(names(&io_on(&disk, false).unwrap()), expected, "{other:?} beside {kind:?}");
+        assert_eq!(
+            names(&io_on(&ground.data, false).unwrap()),
+            expected,
+            "{other:?} beside {kind:?}"
+        );
     }
 }
 
 #[test]
 fn no_file_of_a_table_gets_the_name_of_one_that_some_propagation_makes() {
     for &kind in PropagationKind::ALL {
-        let volumes = volumes(kind, &disk(), true);
+        let volumes = Ground::of(kind).volumes(true);
         let mut engine = Engine::create(volumes, &settings(kind), 1).unwrap();
         let listed = PropagationKind::ALL.iter().flat_map(|kind| kind.files()).copied();
         for name in listed.chain(["log", "double-write", "settings"]) {
@@ -358,15 +445,16 @@ fn no_file_of_a_table_gets_the_name_of_one_that_some_propagation_makes() {
 #[test]
 fn a_database_lies_on_all_the_media_that_its_propagation_needs() {
     for &kind in PropagationKind::ALL {
-        let mut poor = volumes(kind, &disk(), true);
-        for name in kind.other_media() {
-            poor.others.clear();
+        let ground = Ground::of(kind);
+        for &(name, _) in kind.other_media() {
+            let mut poor = ground.volumes(true);
+            poor.others.remove(name);
             let refused = Engine::create(poor, &settings(kind), 1).unwrap_err().to_string();
-            assert!(refused.contains(&format!("a volume `{name}` is missing")), "{refused}");
-            poor = volumes(kind, &disk(), true);
+            assert!(refused.contains(&format!("`{name}` is missing")), "{refused}");
+            let files = io_on(&ground.data, false).unwrap().files();
+            assert!(files.is_empty(), "{kind:?} made {files:?} in vain");
         }
-        let disk = disk();
-        let mut engine = Engine::create(volumes(kind, &disk, true), &settings(kind), 1).unwrap();
+        let mut engine = Engine::create(ground.volumes(true), &settings(kind), 1).unwrap();
         let file = engine.create_file("rows.tree").unwrap();
         engine.begin().unwrap();
         engine.act(|pages| Tree::create(pages, file)).unwrap();
@@ -389,8 +477,8 @@ fn a_database_lies_on_all_the_media_that_its_propagation_needs() {
         assert!(pool.eviction_count > pool.write_count, "{kind:?}: {pool:?}");
         engine.log().flush().unwrap();
         drop(engine);
-        restart(&disk);
-        let (engine, report) = Engine::open(volumes(kind, &disk, false), &settings(kind)).unwrap();
+        ground.restart();
+        let (engine, report) = Engine::open(ground.volumes(false), &settings(kind)).unwrap();
         assert!(!report.was_closed);
         assert_eq!(contents(&engine, file), rows, "{kind:?} after a restart");
         engine.close().unwrap();

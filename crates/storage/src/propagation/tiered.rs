@@ -64,7 +64,7 @@ impl Tiered {
         page_bytes: u32,
         settings: &TieredSettings,
     ) -> Result<Self, StorageError> {
-        let tier = media.other(TIER)?.clone();
+        let tier = media.volume(TIER)?.clone();
         match media.data().create(FILES[0]) {
             Ok(file) => media.data().sync(file)?,
             Err(StorageError::Exists { .. }) => {}

@@ -215,11 +215,7 @@ pub(crate) fn settings_files() -> Vec<Sample> {
             io.submit(IoOwner::Operator, file, Operation::Read, 0, IoBuffer::zeroed(4096)).unwrap();
         io.wait(ticket).buffer.unwrap().to_vec()
     };
-    let name = |kind| match kind {
-        PropagationKind::InPlace => "in place",
-        PropagationKind::LogStructured => "segments",
-    };
-    PropagationKind::ALL.iter().map(|&kind| (name(kind), of(kind))).collect()
+    PropagationKind::ALL.iter().map(|&kind| (kind.told(), of(kind))).collect()
 }
 
 /// The files of logs: one that has just been filled, and one that went round.

@@ -8,7 +8,7 @@ use super::record::{UNIT_BYTES, packed_bytes_max};
 use super::victim::SegmentVictimKind;
 use crate::StorageError;
 use crate::page::check_page_bytes;
-use nandu_base::to_u32;
+use nandu_base::{Rng, to_index, to_u32};
 use serde::{Deserialize, Serialize};
 
 /// How a page lies in a segment.
@@ -94,6 +94,29 @@ impl LogStructuredSettings {
         let segment_bytes = self.segment_bytes;
         let write_bytes = wanted.write_bytes.min(segment_bytes);
         Self { segment_bytes, write_bytes, ..wanted.clone() }
+    }
+
+    /// Segments of a few pages, so that a small database fills them and has to clean.
+    #[must_use]
+    pub fn small(page_bytes: u32, seed: u64) -> Self {
+        let mut rng = Rng::for_part(seed, "segments");
+        let mut one_of = |choices: &[u32]| choices[to_index(rng.below(choices.len() as u64))];
+        let write_pages = one_of(&[4, 4, 8]);
+        let segment_pages = write_pages * one_of(&[1, 2, 4]);
+        let victim = SegmentVictimKind::ALL[one_of(&[0, 1, 2, 3, 4, 5]) as usize];
+        Self {
+            page_bytes,
+            segment_bytes: segment_pages * page_bytes,
+            write_bytes: write_pages * page_bytes,
+            packing: if one_of(&[0, 0, 1]) == 0 { PagePacking::Packed } else { PagePacking::Whole },
+            difference_percent_max: one_of(&[0, 30, 30, 100]),
+            victim,
+            separate_cleaned: one_of(&[0, 1]) == 1,
+            file_percent_max: one_of(&[110, 160]),
+            spare_segment_count: one_of(&[5, 7, 12]),
+            reserve_segment_count: 4,
+            checkpoint_segment_count: one_of(&[1, 4, 16]),
+        }
     }
 
     /// Bytes of records that a segment holds when it is written in the largest pieces, about: the rest
