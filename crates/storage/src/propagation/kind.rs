@@ -11,12 +11,12 @@
 //! 2. A kind that overwrites pages is built with the double write before it, if the engine has one.
 //! 3. Files of all kinds are known, whichever a database has: none is ever taken for a table's.
 
+#[cfg(test)]
+use super::{Chips, ChipsSettings, Tiered, TieredSettings};
 use super::{
     DoubleWriteFile, InPlace, LogStructured, LogStructuredSettings, Media, MediumKind, Placement,
     Propagation,
 };
-#[cfg(test)]
-use super::{Tiered, TieredSettings};
 use crate::StorageError;
 use crate::page::check_page_bytes;
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,9 @@ pub enum PropagationKind {
     /// As in place, with pages that left the pool on a second volume, too.
     #[cfg(test)]
     Tiered,
+    /// Whole pages on raw flash.
+    #[cfg(test)]
+    Chips,
 }
 
 /// Which propagation, and the settings of each, as a user writes them. Those of the others lie idle.
@@ -47,6 +50,9 @@ pub struct PropagationSettings {
     /// The tier, if there is one.
     #[cfg(test)]
     pub tiered: TieredSettings,
+    /// The chips, if there are some.
+    #[cfg(test)]
+    pub chips: ChipsSettings,
 }
 
 /// A propagation with its settings, and no other's.
@@ -59,6 +65,9 @@ pub enum PropagationConfig {
     /// As in place, with pages that left the pool on a second volume, too.
     #[cfg(test)]
     Tiered(TieredSettings),
+    /// Whole pages on raw flash.
+    #[cfg(test)]
+    Chips(ChipsSettings),
 }
 
 impl PropagationKind {
@@ -68,6 +77,8 @@ impl PropagationKind {
         Self::LogStructured,
         #[cfg(test)]
         Self::Tiered,
+        #[cfg(test)]
+        Self::Chips,
     ];
 
     /// The files that it makes on the volume of the data, by their names.
@@ -78,6 +89,8 @@ impl PropagationKind {
             Self::LogStructured => &super::log_structured::FILES,
             #[cfg(test)]
             Self::Tiered => &super::tiered::FILES,
+            #[cfg(test)]
+            Self::Chips => &super::chips::FILES,
         }
     }
 
@@ -88,6 +101,8 @@ impl PropagationKind {
             Self::InPlace | Self::LogStructured => &[],
             #[cfg(test)]
             Self::Tiered => &[(super::tiered::TIER, MediumKind::Volume)],
+            #[cfg(test)]
+            Self::Chips => &[(super::chips::CHIPS, MediumKind::RawFlash)],
         }
     }
 
@@ -99,6 +114,8 @@ impl PropagationKind {
             Self::LogStructured => false,
             #[cfg(test)]
             Self::Tiered => true,
+            #[cfg(test)]
+            Self::Chips => false,
         }
     }
 
@@ -110,6 +127,8 @@ impl PropagationKind {
             Self::LogStructured => "appended to segments",
             #[cfg(test)]
             Self::Tiered => "in their places and a tier",
+            #[cfg(test)]
+            Self::Chips => "to chips",
         }
     }
 
@@ -143,6 +162,8 @@ impl From<PropagationConfig> for PropagationSettings {
             PropagationConfig::LogStructured(log_structured) => Self { log_structured, ..all },
             #[cfg(test)]
             PropagationConfig::Tiered(tiered) => Self { tiered, ..all },
+            #[cfg(test)]
+            PropagationConfig::Chips(chips) => Self { chips, ..all },
         }
     }
 }
@@ -158,6 +179,8 @@ impl PropagationSettings {
             }
             #[cfg(test)]
             PropagationKind::Tiered => PropagationConfig::Tiered(self.tiered.clone()),
+            #[cfg(test)]
+            PropagationKind::Chips => PropagationConfig::Chips(self.chips.clone()),
         }
     }
 
@@ -170,6 +193,8 @@ impl PropagationSettings {
             log_structured: LogStructuredSettings::small(page_bytes, seed),
             #[cfg(test)]
             tiered: TieredSettings::default(),
+            #[cfg(test)]
+            chips: ChipsSettings::default(),
         }
     }
 
@@ -180,6 +205,8 @@ impl PropagationSettings {
             log_structured: self.log_structured.with(&wanted.log_structured),
             #[cfg(test)]
             tiered: wanted.tiered.clone(),
+            #[cfg(test)]
+            chips: wanted.chips.clone(),
         }
     }
 }
@@ -193,6 +220,8 @@ impl PropagationConfig {
             Self::LogStructured(_) => PropagationKind::LogStructured,
             #[cfg(test)]
             Self::Tiered(_) => PropagationKind::Tiered,
+            #[cfg(test)]
+            Self::Chips(_) => PropagationKind::Chips,
         }
     }
 
@@ -207,6 +236,8 @@ impl PropagationConfig {
             Self::LogStructured(settings) => settings.with_pages_of(page_bytes).check(sector_bytes),
             #[cfg(test)]
             Self::Tiered(_) => Ok(()),
+            #[cfg(test)]
+            Self::Chips(_) => Ok(()),
         }
     }
 
@@ -220,6 +251,8 @@ impl PropagationConfig {
             }
             #[cfg(test)]
             Self::Tiered(_) => String::new(),
+            #[cfg(test)]
+            Self::Chips(_) => String::new(),
         }
     }
 
@@ -250,6 +283,8 @@ impl PropagationConfig {
             }
             #[cfg(test)]
             Self::Tiered(settings) => Box::new(Tiered::new(media, page_bytes, settings)?),
+            #[cfg(test)]
+            Self::Chips(settings) => Box::new(Chips::open(&media, page_bytes, settings)?),
         };
         let double_write = double_write.filter(|_| kind.overwrites_pages());
         let mut placement = Placement::new(propagation, page_bytes, double_write);

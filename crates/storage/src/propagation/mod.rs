@@ -16,6 +16,8 @@
 //!    those that its kind lists.
 
 mod changes;
+#[cfg(test)]
+mod chips;
 mod double_write;
 pub mod in_place;
 mod kind;
@@ -31,6 +33,8 @@ mod tests;
 mod tiered;
 
 pub use changes::{CHANGED_RANGES_MAX, ChangedRanges};
+#[cfg(test)]
+pub use chips::{Chips, ChipsSettings};
 pub use double_write::DoubleWriteFile;
 pub use in_place::InPlace;
 pub use kind::{PropagationConfig, PropagationKind, PropagationSettings};
