@@ -90,7 +90,7 @@ impl Placement {
         self.double_write.is_some() || self.propagation.uses_changes()
     }
 
-    /// As [`Propagation::start_read`].
+    /// Begins to read a page, as [`Propagation::start_read`] does.
     ///
     /// # Errors
     /// As there.
@@ -102,7 +102,7 @@ impl Placement {
         self.propagation.start_read(address, buffer)
     }
 
-    /// As [`Propagation::next_read`].
+    /// As [`Propagation::next_read`], with what came while torn pages were looked for.
     pub fn next_read(&mut self) -> Option<PageRead> {
         self.arrived.pop_front().or_else(|| self.propagation.next_read())
     }
