@@ -76,7 +76,7 @@ pub(super) fn open(settings: &Settings<'_>, variant: Variant) -> Result<Box<dyn 
     };
     let files =
         DirectoryOptions { queue_depth: settings.queue_depth, ..DirectoryOptions::default() };
-    let options = DatabaseOptions { settings: chosen, files, log_directory: None };
+    let options = DatabaseOptions { settings: chosen, files, ..DatabaseOptions::default() };
     let is_new = std::fs::read_dir(settings.directory).is_ok_and(|mut it| it.next().is_none());
     let database = if is_new {
         let database = create_database(settings.directory, &options).map_err(failure)?;
