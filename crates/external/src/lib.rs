@@ -38,4 +38,4 @@ pub use sort::{SortedStream, Sorter};
 pub use stack::Stack;
 pub use store::{IoCounts, Settings, Store, TRAILER_BYTES};
 pub use stream::{Ahead, Mapped, RecordStream};
-pub use vector::{Drain, PagedVector, Scanner, Vector, VectorReader, VectorWriter};
+pub use vector::{Drain, Gathered, Gatherer, PagedVector, Scanner, Vector, VectorWriter};

@@ -1,7 +1,7 @@
 //! Breadth-first search of Munagala and Ranade (SODA 1999), the baseline of S002 chapter 4.
 //!
 //! ```text
-//!   level t - 1 ──► neighbours of its nodes ──► sorter ──► each once, not of t - 1, t - 2 ──► level t
+//!   level t - 1 ──► neighbours of its nodes ──► sorter ──► each once, not of t - 1, t - 2: level t
 //! ```
 //!
 //! Neighbours of level t - 1 lie in the levels t - 2, t - 1 and t, since edges go both ways; so two
@@ -16,6 +16,7 @@
 use super::Graph;
 use crate::sort::Sorter;
 use crate::stream::Ahead;
+use crate::vector::LOOKAHEAD_BYTES;
 use crate::{ExternalError, Memory, Natural, RecordStream, Scanner, Store, Vector, VectorWriter};
 use nandu_base::to_index;
 
@@ -30,8 +31,8 @@ pub struct Bfs {
 
 /// The levels that are at hand: two, and the one that is being made.
 const LEVEL_COUNT: u64 = 3;
-/// Blocks of the readers of nodes and of edges.
-const READER_COUNT: u64 = 2;
+/// What reads nodes and edges.
+const GATHERER_COUNT: u64 = 2;
 
 /// A level: in memory, or a vector if it is long.
 #[derive(Debug)]
@@ -128,24 +129,20 @@ pub fn mr_bfs(
         return Err(ExternalError::OutOfRange { what, index: source, count });
     }
     // Two levels that are scanned and one that is written, where they are long.
-    let in_streams = LEVEL_COUNT * (u64::from(store.settings().in_flight) + 1);
-    let beside_sort = (in_streams + LEVEL_COUNT + READER_COUNT) * store.block_bytes();
+    let stream_blocks =
+        (LEVEL_COUNT + GATHERER_COUNT) * (u64::from(store.settings().in_flight) + 1);
+    let beside_sort =
+        (stream_blocks + LEVEL_COUNT) * store.block_bytes() + GATHERER_COUNT * LOOKAHEAD_BYTES;
     let mut sorter = Sorter::with_bytes(store, Natural, bytes.saturating_sub(beside_sort))?;
-    let (mut nodes, mut edges) = (graph.nodes.reader()?, graph.edges.reader()?);
+    let (mut nodes, mut edges) = (graph.nodes.gatherer()?, graph.edges.gatherer()?);
     let (mut before, mut current, mut next) =
         (Level::new(store)?, Level::new(store)?, Level::new(store)?);
     current.push(store, source)?;
     visit(source, 0)?;
     let mut found = Bfs { node_count: 1, level_count: 1 };
     loop {
-        let mut level = current.stream()?;
-        while let Some(node) = level.next_record()? {
-            let (offset, degree) = nodes.get(node)?;
-            for index in offset..offset + degree {
-                sorter.push(edges.get(index)?)?;
-            }
-        }
-        drop(level);
+        let level = current.stream()?.map(|node| (node, 1));
+        sorter.push_all(edges.gather(nodes.gather(level)))?;
         let mut neighbours = sorter.finish()?;
         let (mut current_ahead, mut before_ahead) =
             (current.stream()?.ahead(), before.stream()?.ahead());

@@ -63,7 +63,7 @@ fn classes() -> impl Strategy<Value = GraphClass> {
 
 /// The least memory of a search for blocks of 512 bytes and so many requests in flight.
 const fn least_bytes(in_flight: u64) -> u64 {
-    (3 * (in_flight + 1) + 3 + 2 + 4) * 512
+    (5 * (in_flight + 1) + 3 + 4) * 512 + 2 * crate::vector::LOOKAHEAD_BYTES
 }
 
 fn found_by_level(graph: &Graph, source: u64, bytes: u64) -> Vec<Vec<u64>> {
@@ -173,10 +173,10 @@ fn edges_that_are_none_are_refused_with_their_number() {
     let error = mr_bfs(&graph, 3, 16384, |_, _| Ok(())).unwrap_err();
     assert!(error.to_string().contains("a graph has 3 elements"), "{error}");
     assert!(mr_bfs(&graph, 0, 1024, |_, _| Ok(())).is_err(), "too little memory");
-    let found = mr_bfs(&graph, 2, 16384, |_, _| Ok(()));
+    let found = mr_bfs(&graph, 2, 32768, |_, _| Ok(()));
     assert_eq!(found, Ok(Bfs { node_count: 1, level_count: 1 }));
     let stop = ExternalError::Invalid { what: "enough".to_owned() };
-    assert_eq!(mr_bfs(&graph, 0, 16384, |_, _| Err(stop.clone())), Err(stop));
+    assert_eq!(mr_bfs(&graph, 0, 32768, |_, _| Err(stop.clone())), Err(stop));
     drop(graph);
     assert_eq!(store.used_blocks(), 0);
 }

@@ -10,13 +10,14 @@
 //!
 //! 1. Block i holds the records from i * n on, n of them, the last block the rest.
 
+mod gather;
 mod paged;
-mod reader;
 mod scanner;
 mod writer;
 
+pub(crate) use gather::LOOKAHEAD_BYTES;
+pub use gather::{Gathered, Gatherer};
 pub use paged::PagedVector;
-pub use reader::VectorReader;
 pub use scanner::{Drain, Scanner};
 pub use writer::VectorWriter;
 
@@ -114,12 +115,12 @@ impl<R: Record> Vector<R> {
         Scanner::new(self, range, ahead)
     }
 
-    /// Reads records anywhere, through the one block that was read last.
+    /// Reads ranges that a stream names, as many blocks ahead as the store's settings say.
     ///
     /// # Errors
-    /// If there is no memory for it.
-    pub fn reader(&self) -> Result<VectorReader<'_, R>, ExternalError> {
-        VectorReader::new(self)
+    /// If there is no memory for the blocks in flight and the ranges ahead.
+    pub fn gatherer(&self) -> Result<Gatherer<'_, R>, ExternalError> {
+        Gatherer::new(self)
     }
 
     /// All records in order; the room of those that were read is given back.

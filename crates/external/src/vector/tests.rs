@@ -68,6 +68,53 @@ proptest! {
     }
 
     #[test]
+    fn ranges_are_gathered_in_the_order_in_which_they_are_named(
+        count in 1_u64..2000, in_flight in 0_u32..5, is_ascending: bool,
+        streams in vec((vec((any::<Index>(), 0_u64..150), 0..400), any::<Index>()), 1..4),
+    ) {
+        let store = store(512, 1, in_flight);
+        let records: Vec<u64> = (0..count).map(|n| n * 3).collect();
+        let vector = vector_of(&store, &records);
+        let mut gatherer = vector.gatherer().unwrap();
+        let (mut at_hand, mut reads) = (None, 0);
+        for (ranges, taken) in streams {
+            let mut ranges: Vec<(u64, u64)> = { ranges.into_iter() }
+                .map(|(first, length)| (first.index(records.len()) as u64, length))
+                .map(|(first, length)| (first, length.min(count - first)))
+                .collect();
+            if is_ascending {
+                ranges.sort_unstable();
+            }
+            let expected: Vec<u64> =
+                ranges.iter().flat_map(|&(first, length)| first..first + length).collect();
+            let named = vector_of(&store, &ranges);
+            let before = store.counts();
+            let named_blocks = named.block_count();
+            let gathered = gatherer.gather(named.into_stream().unwrap());
+            if is_ascending || taken.index(2) == 0 {
+                let found = collect(gathered);
+                prop_assert!(found.iter().copied().eq(expected.iter().map(|index| index * 3)));
+                for index in expected {
+                    reads += u64::from(at_hand != Some(index / 63));
+                    at_hand = Some(index / 63);
+                }
+                let counts = store.counts().since(&before);
+                prop_assert_eq!(counts.read_blocks, reads + named_blocks);
+            } else {
+                // Some are taken, then others are named.
+                let mut gathered = gathered;
+                for index in expected.iter().take(taken.index(expected.len() + 1)) {
+                    prop_assert_eq!(gathered.next_record(), Ok(Some(index * 3)));
+                    at_hand = Some(index / 63);
+                }
+            }
+            reads = 0;
+        }
+        drop(gatherer);
+        prop_assert_eq!(store.grant().free_bytes(), GRANT_BYTES);
+    }
+
+    #[test]
     fn a_paged_vector_is_a_vector(
         count in 1_u64..200, frames in 1_u32..6,
         steps in vec((any::<bool>(), any::<Index>(), any::<u64>()), 0..300),
@@ -216,6 +263,22 @@ fn a_file_that_was_cut_is_an_error_with_its_place() {
     assert_eq!(errors, 1000 - 4 * 63);
     drop(stream);
     assert_eq!(store.used_blocks(), 0);
+}
+
+#[test]
+fn a_range_that_is_none_is_an_error_for_good() {
+    let store = store(512, 1, 2);
+    let vector = vector_of(&store, &[7_u64; 100]);
+    let named = vector_of(&store, &[(0_u64, 2_u64), (99, 2), (0, 1)]);
+    let mut gatherer = vector.gatherer().unwrap();
+    let mut gathered = gatherer.gather(named.into_stream().unwrap());
+    let error = (0..3).find_map(|_| gathered.next_record().err()).unwrap();
+    let expected =
+        ExternalError::OutOfRange { what: "a vector".to_owned(), index: 100, count: 100 };
+    assert_eq!(error, expected);
+    assert_eq!(gathered.next_record(), Err(expected.clone()));
+    let named = vector_of(&store, &[(0_u64, 2_u64)]).into_stream().unwrap();
+    assert_eq!(gatherer.gather(named).next_record(), Err(expected));
 }
 
 #[test]
