@@ -217,7 +217,8 @@ impl<'s> Simulation<'s> {
             let mut state = self.history.last().clone();
             let written = (|| {
                 let mut writer = database.write()?;
-                writer.put(KEYED, &[ValueRef::Integer(0), ValueRef::Blob(b"again")])?;
+                let key = self.keyed(0);
+                writer.put(KEYED, &[key.as_ref(), ValueRef::Blob(b"again")])?;
                 writer.commit()
             })();
             self.accept("a row of five bytes", written)?;
@@ -351,7 +352,12 @@ impl<'s> Simulation<'s> {
         let settings = &self.scenario.settings;
         let database = Database::create(self.volumes(true)?, settings, self.scenario.seed)?;
         let mut writer = database.write()?;
-        writer.create_table(KEYED, columns(), TableKind::Clustered { key: vec![0] })?;
+        match self.scenario.keyed_is_raw {
+            true => writer.create_raw_table(KEYED)?,
+            false => {
+                writer.create_table(KEYED, columns(), TableKind::Clustered { key: vec![0] })?;
+            }
+        }
         if self.scenario.has_heap {
             writer.create_table(HEAP, columns(), TableKind::Heap)?;
             writer.create_index(HEAP, INDEX, &["key"])?;
@@ -620,12 +626,20 @@ impl<'s> Simulation<'s> {
             return self.insert_neighbours(writer, state, key, value);
         }
         if self.rng.below(3) == 0 {
-            let was_there = writer.delete_by_key(KEYED, &[ValueRef::Integer(key)])?;
+            let was_there = writer.delete_by_key(KEYED, &[self.keyed(key).as_ref()])?;
             return Ok(was_there == state.keyed.remove(&key).is_some());
         }
-        let row = [ValueRef::Integer(key), ValueRef::Blob(&value)];
-        let was_there = writer.put(KEYED, &row)?;
+        let of_row = self.keyed(key);
+        let was_there = writer.put(KEYED, &[of_row.as_ref(), ValueRef::Blob(&value)])?;
         Ok(was_there == state.keyed.insert(key, value).is_some())
+    }
+
+    /// A key as the table with a key has it, in the same order.
+    fn keyed(&self, key: i64) -> Value {
+        match self.scenario.keyed_is_raw {
+            true => Value::Blob(key.to_be_bytes().into()),
+            false => Value::Integer(key),
+        }
     }
 
     /// Inserts rows that bug beside each other, all at once; none if one of them is there.
@@ -638,7 +652,7 @@ impl<'s> Simulation<'s> {
     ) -> Result<bool, StorageError> {
         let keys = key..key + 1 + self.rng.below(BATCH_ROW_COUNT_MAX).cast_signed();
         self.room.ask(BATCH_ROW_COUNT_MAX, value.len());
-        let row = |key| vec![Value::Integer(key), Value::Blob(value.clone())];
+        let row = |key| vec![self.keyed(key), Value::Blob(value.clone())];
         let rows: Vec<Row> = keys.clone().map(row).collect();
         let is_taken = state.keyed.range(keys.clone()).next().is_some();
         match writer.insert_all(KEYED, &rows) {

@@ -8,7 +8,7 @@ use nandu_storage::database::{Flow, Tables};
 use nandu_storage::sqlite::{RecordView, ValueRef};
 use std::collections::BTreeMap;
 
-/// The name of the clustered table, which is always there.
+/// The name of the table with a key, clustered or a raw tree, which is always there.
 pub(crate) const KEYED: &str = "keyed";
 /// The name of the heap.
 pub(crate) const HEAP: &str = "heap";
@@ -117,6 +117,7 @@ pub(crate) fn read_state(tables: &Tables, has_heap: bool) -> Result<State, Stora
 pub(crate) fn key_value(record: RecordView<'_>) -> KeyValue {
     let key = match record.get(0) {
         ValueRef::Integer(key) => key,
+        ValueRef::Blob(bytes) => bytes.try_into().map_or(i64::MIN, i64::from_be_bytes),
         _ => i64::MIN,
     };
     match record.get(1) {

@@ -103,7 +103,9 @@ pub struct Scenario {
     pub value_bytes_max: u64,
     /// Keys are drawn from so many.
     pub key_count: u64,
-    /// Whether there is a heap with an index; there is always a clustered table.
+    /// Whether the table with a key, which is always there, is a raw tree.
+    pub keyed_is_raw: bool,
+    /// Whether there is a heap with an index.
     pub has_heap: bool,
     /// Whether transactions are rolled back, in part or whole.
     pub rolls_back: bool,
@@ -233,6 +235,7 @@ impl Scenario {
             change_count_max: one_of(&[1, 4, 20, 60]),
             value_bytes_max: one_of(&[20, 120, 120, 1000, 20_000]),
             key_count: one_of(&[10, 100, 1000]),
+            keyed_is_raw: Rng::for_part(seed, "raw").below(3) == 0,
             has_heap: one_of(&[0, 1]) == 1,
             rolls_back: one_of(&[0, 1]) == 1,
             changes_catalog: one_of(&[0, 0, 1]) == 1,

@@ -151,6 +151,8 @@ fn seeds_go_through_all_layers_and_share_their_workload_among_worlds() {
         .map(|scenario| scenario.drive.as_ref().unwrap().config.ftl.kind())
         .collect();
     assert!(FtlKind::ALL.iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
+    let raw_count = scenarios.iter().filter(|scenario| scenario.keyed_is_raw).count();
+    assert!((1..scenarios.len()).contains(&raw_count), "clustered and raw trees");
     let page_bytes = |seed| in_memory_settings(seed).page_bytes;
     let sizes: std::collections::BTreeSet<u32> = (0..400).map(page_bytes).collect();
     assert_eq!(sizes, (9..=16).map(|log2| 1 << log2).collect(), "all page sizes");

@@ -40,6 +40,7 @@ impl Scenario {
         };
         lines.extend([
             ("tables", tables.to_owned()),
+            ("that with a key is", either(self.keyed_is_raw, "a raw tree", "clustered")),
             ("keys", format!("of {}", self.key_count)),
             ("values", format!("at most {}", bytes(self.value_bytes_max))),
             ("database is opened", format!("{} times", self.life_count)),
