@@ -17,7 +17,7 @@
 
 mod fence;
 
-pub(crate) use fence::{FENCE_KEY_BYTES_MAX, FencedRuns};
+pub(crate) use fence::{FENCE_KEY_BYTES_MAX, FencedRuns, limit_fences};
 use fence::{Fence, Fences};
 
 use crate::execution::{Limits, Memory};

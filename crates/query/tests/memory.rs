@@ -34,6 +34,7 @@ use nandu_storage::{StorageError, Volumes};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 const PAGE_BYTES: u32 = 4096;
 /// Workers of joins that several can do; each has its own fixed parts and rows.
@@ -71,6 +72,8 @@ fn fixed_bytes(kind: Option<JoinKind>) -> i64 {
 /// The system's allocator, and how much it has given.
 struct Counting;
 
+/// One test at a time counts.
+static COUNTING: Mutex<()> = Mutex::new(());
 static HELD_BYTES: AtomicI64 = AtomicI64::new(0);
 static PEAK_BYTES: AtomicI64 = AtomicI64::new(0);
 
@@ -144,7 +147,8 @@ impl Shape {
     }
 
     /// Bytes of rows that are held besides: one of each input, or, in a merge, one of each run, which is as
-    /// long as the memory at least. No row to speak of where rows are short.
+    /// long as the memory at least, and of which there are no more than pages. No row to speak of where rows are
+    /// short.
     fn row_bytes(self, kind: Option<JoinKind>, memory_pages: u32) -> i64 {
         if self != Self::Long {
             return 0;
@@ -155,7 +159,9 @@ impl Shape {
                 let [left, right] = self.row_counts().map(u64::cast_signed);
                 let mean = longest / 2 / 4 + 128;
                 let memory = i64::from(memory_pages) * i64::from(PAGE_BYTES);
-                ((left + right) * mean / memory + 2) * longest
+                // A sort is one of the right side.
+                let rows = if kind.is_none() { right } else { left + right };
+                (rows * mean / memory + 2).min(i64::from(memory_pages)) * longest
             }
             _ => 2 * longest,
         }
@@ -263,13 +269,18 @@ impl<'t> Side<'t> {
     }
 }
 
-fn plans_of(sides: &[Side<'_>; 2], join_type: JoinType, memory: (u32, bool)) -> Vec<Plan> {
+fn plans_of(
+    sides: &[Side<'_>; 2],
+    join_type: JoinType,
+    memory: (u32, bool),
+    worker_count: u32,
+) -> Vec<Plan> {
     let device = DeviceCosts::from_rates(0, 100_000, 500_000_000, 300_000_000);
     let model = CostModel { device: &device, processor: &CpuCosts::NONE, reads_ahead: memory.1 };
     let question = JoinQuestion::new(sides[0].known(), sides[1].known(), 10);
     let question = question.with_join_type(join_type);
     let memory_pages = u64::from(memory.0);
-    let budget = Budget { memory_pages, write_bytes: None, pool: common::POOL, worker_count: 1 };
+    let budget = Budget { memory_pages, write_bytes: None, pool: common::POOL, worker_count };
     plans(&model, &question, &budget).feasible
 }
 
@@ -316,8 +327,15 @@ fn peak_of_workers(
     peak_of(|| {
         let execution = execution_on(tables, limits.clone());
         let mut sinks: Vec<_> = (0..WORKER_COUNT).map(|_| |_: PairBatch<'_>| Ok(())).collect();
-        plan.run(&execution, join, indexes, ChunkRule::ByBytes, &mut sinks).unwrap();
+        let used = plan.run(&execution, join, indexes, ChunkRule::ByBytes, &mut sinks).unwrap();
+        assert_several(used, limits);
     })
+}
+
+/// Not one did it alone, but where a share would be too little for a table in PAX pages.
+fn assert_several(worker_count: usize, limits: &Limits) {
+    let least = if limits.memory_pages < 150 { 1 } else { 2 };
+    assert!(worker_count >= least, "{worker_count} of {WORKER_COUNT} in {}", limits.memory_pages);
 }
 
 /// The most that workers take for a plan of which the keys and the numbers of rows are wanted, by column.
@@ -332,7 +350,8 @@ fn peak_of_columns(
     peak_of(|| {
         let execution = execution_on(tables, limits.clone());
         let mut sinks: Vec<_> = (0..WORKER_COUNT).map(|_| Ignored).collect();
-        plan.run_columns(&execution, join, [&wanted; 2], rule, &mut sinks).unwrap();
+        let used = plan.run_columns(&execution, join, [&wanted; 2], rule, &mut sinks).unwrap();
+        assert_several(used, limits);
     })
 }
 
@@ -342,7 +361,8 @@ fn peak_of_sort(tables: &Tables, relation: &dyn Relation, limits: &Limits, sort:
     peak_of(|| {
         let execution = execution_on(tables, limits.clone());
         let mut sinks: Vec<_> = (0..WORKER_COUNT).map(|_| |_: TupleBatch<'_>| Ok(())).collect();
-        sort_by_workers(&execution, relation, &key, sort, &mut sinks).unwrap();
+        let used = sort_by_workers(&execution, relation, &key, sort, &mut sinks).unwrap();
+        assert_several(used, limits);
     })
 }
 
@@ -395,7 +415,7 @@ impl Trial<'_> {
         let (memory_pages, reads_ahead) = *memory;
         let told =
             format!("{shape:?} {} in {memory_pages} pages, ahead: {reads_ahead}", join_type.name());
-        for plan in plans_of(sides, join_type, *memory) {
+        for plan in plans_of(sides, join_type, *memory, 1) {
             let kind = Some(plan.kind);
             let peak = peak_of(|| {
                 let execution = execution_on(tables, limits.clone());
@@ -403,7 +423,13 @@ impl Trial<'_> {
                 go_through(stream.unwrap().as_mut(), plan.kind);
             });
             measured.of_one.note(kind, peak - self.allotted(kind), told.clone());
-            if plan.kind.is_shared() && memory_pages >= 64 {
+        }
+        if memory_pages < 64 {
+            return;
+        }
+        for plan in plans_of(sides, join_type, *memory, u32::try_from(WORKER_COUNT).unwrap()) {
+            let kind = Some(plan.kind);
+            if plan.kind.is_shared() {
                 let allotted = self.allotted_to_workers(kind);
                 let peak = peak_of_workers(tables, &plan, limits, (join, indexes));
                 measured.of_workers.note(kind, peak - allotted, told.clone());
@@ -438,6 +464,7 @@ impl Trial<'_> {
 
 #[test]
 fn joins_and_sorts_stay_within_their_allotment() {
+    let _turn = COUNTING.lock().unwrap_or_else(PoisonError::into_inner);
     let database = database(controlled_device(128 << 20).0);
     let tables = database.read();
     let mut measured = Measured::default();
@@ -464,5 +491,48 @@ fn joins_and_sorts_stay_within_their_allotment() {
         of_columns.wrong("workers by column", |kind| of_worker(kind) + WORKER_COUNT * (16 << 10)),
     ]
     .concat();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn columns_of_texts_stay_within_their_allotment_however_near_they_come_to_it() {
+    let _turn = COUNTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let database = database(controlled_device(128 << 20).0);
+    let tables = database.read();
+    let (key, wanted) = (Key::of(&[0]), [0, 1, 2].map(KeyColumn::Stored));
+    let (mut wrong, mut by_column_count) = (Vec::new(), 0);
+    for shape in [Shape::Even, Shape::Heavy, Shape::Pax] {
+        let sides = [0, 1].map(|side| Side::open(&tables, shape, side));
+        for memory_pages in (80..400).step_by(20) {
+            let limits = common::limits(PAGE_BYTES, memory_pages, true);
+            let plans = plans_of(&sides, JoinType::Inner, (memory_pages, true), 1);
+            let plan = plans.iter().find(|plan| plan.kind == JoinKind::HybridHash).unwrap();
+            let input =
+                |side: usize| JoinInput { relation: sides[side].relation.as_ref(), key: &key };
+            let join = Join { left: input(0), right: input(1), join_type: JoinType::Inner };
+            for worker_count in [1, WORKER_COUNT] {
+                let mut written_bytes = 0;
+                let peak = peak_of(|| {
+                    let execution = execution_on(&tables, limits.clone());
+                    let mut sinks: Vec<_> = (0..worker_count).map(|_| Ignored).collect();
+                    let rule = (Indexes { left: None, right: None }, ChunkRule::ByBytes);
+                    plan.run_columns(&execution, join, [&wanted; 2], rule, &mut sinks).unwrap();
+                    written_bytes = execution.io_counts().write_bytes;
+                });
+                by_column_count += i64::from(written_bytes == 0);
+                let more = peak - i64::from(memory_pages) * i64::from(PAGE_BYTES);
+                // Of pairs that are joined by row, 256 KiB are decoded at once.
+                let decoded_bytes = 256 << 10;
+                let limit =
+                    worker_count * (fixed_bytes(Some(JoinKind::HybridHash)) + decoded_bytes);
+                if more > limit {
+                    wrong.push(format!(
+                        "{shape:?} in {memory_pages} pages by {worker_count}: {more} of {limit}"
+                    ));
+                }
+            }
+        }
+    }
+    assert!(by_column_count > 20, "{by_column_count} wrote nothing");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

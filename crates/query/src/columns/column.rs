@@ -190,19 +190,57 @@ impl Column {
         fits
     }
 
-    /// Appends some rows of a column of the same type.
+    /// Bytes of texts that some of its rows have.
+    fn text_bytes(&self, places: &[u32]) -> usize {
+        match &self.values {
+            Values::Integer(_) | Values::Real(_) => 0,
+            Values::Bytes { offsets, .. } => {
+                places.iter().map(|&place| range_of(offsets, place as usize).len()).sum()
+            }
+        }
+    }
+
+    /// Bytes that it will have taken from memory when some rows of another column have been appended, and those of the
+    /// longest of its vectors that is copied to a longer place meanwhile.
+    pub(crate) fn bytes_with(&self, other: &Self, places: &[u32]) -> (usize, usize) {
+        let mut moved_bytes = 0;
+        let mut grown = |length: usize, capacity: usize, more: usize, bytes: usize| {
+            let needed = length + more;
+            if needed <= capacity {
+                return capacity * bytes;
+            }
+            moved_bytes = moved_bytes.max(capacity * bytes);
+            grown_capacity(capacity, needed) * bytes
+        };
+        let rows = places.len();
+        let values = match &self.values {
+            Values::Integer(values) => grown(values.len(), values.capacity(), rows, 8),
+            Values::Real(values) => grown(values.len(), values.capacity(), rows, 8),
+            Values::Bytes { offsets, bytes } => {
+                grown(offsets.len(), offsets.capacity(), rows, 4)
+                    + grown(bytes.len(), bytes.capacity(), other.text_bytes(places), 1)
+            }
+        };
+        (values + self.validity.capacity(), moved_bytes)
+    }
+
+    /// Appends some rows of a column of the same type. Its vectors grow as [`Self::bytes_with`] says.
     ///
     /// # Panics
     /// If it is of another type, or has no such row.
     pub(crate) fn append(&mut self, other: &Self, places: &[u32]) {
         match (&mut self.values, &other.values) {
             (Values::Integer(mine), Values::Integer(its)) => {
+                grow(mine, places.len());
                 mine.extend(places.iter().map(|&place| its[place as usize]));
             }
             (Values::Real(mine), Values::Real(its)) => {
+                grow(mine, places.len());
                 mine.extend(places.iter().map(|&place| its[place as usize]));
             }
             (Values::Bytes { offsets, bytes }, Values::Bytes { offsets: from, bytes: its }) => {
+                grow(offsets, places.len());
+                grow(bytes, other.text_bytes(places));
                 for &place in places {
                     bytes.extend_from_slice(&its[range_of(from, place as usize)]);
                     offsets.push(offset_of(bytes.len()));
@@ -287,6 +325,20 @@ impl Column {
 
 /// Whoever gathers texts sees to it that they are not longer.
 const TOO_LONG: &str = "texts have 2 GiB at most";
+
+/// How long a vector gets that is too short: by a quarter, since memory is short where columns are long.
+const fn grown_capacity(capacity: usize, needed: usize) -> usize {
+    let longer = capacity + capacity / 4;
+    if needed > longer { needed } else { longer }
+}
+
+/// Makes room for some values more.
+fn grow<T>(values: &mut Vec<T>, more: usize) {
+    let needed = values.len() + more;
+    if needed > values.capacity() {
+        values.reserve_exact(grown_capacity(values.capacity(), needed) - values.len());
+    }
+}
 
 /// Where so many bytes end.
 #[inline]

@@ -112,6 +112,16 @@ impl ColumnBatch {
         self.row_count += rows.places.len();
     }
 
+    /// Bytes that all columns will have taken when some rows have been appended, and those of the longest vector that
+    /// is copied to a longer place meanwhile.
+    pub(crate) fn bytes_with(&self, rows: ColumnRows<'_>) -> (usize, usize) {
+        let columns = self.columns.iter().zip(&rows.batch.columns);
+        columns.fold((0, 0), |(sum, most), (mine, its)| {
+            let (bytes, moved_bytes) = mine.bytes_with(its, rows.places);
+            (sum + bytes, most.max(moved_bytes))
+        })
+    }
+
     /// Appends all rows of another batch.
     ///
     /// # Panics

@@ -116,7 +116,7 @@ impl<'x> RareJoin<'x> {
             workspace_pages: pages - output_pages,
             formation: RunFormation::ReplacementSelection,
         };
-        sort::former(self.execution, &BY_ROW, settings, (size, false))
+        sort::former(self.execution, &BY_ROW, settings, (size, None))
     }
 
     /// The join index in the order of the rows that are fetched first, those of the side that the kernel builds.

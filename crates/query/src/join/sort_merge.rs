@@ -328,8 +328,8 @@ impl<'x> SortMerge<'x> {
         let (left_rows, left_runs) = left.into_parts();
         let (right_rows, right_runs) = right.into_parts();
         let mut sets = [
-            RunSet { key: self.join.left.key, runs: left_runs, has_fences: false },
-            RunSet { key: self.join.right.key, runs: right_runs, has_fences: false },
+            RunSet { key: self.join.left.key, runs: left_runs, fence_bytes: None },
+            RunSet { key: self.join.right.key, runs: right_runs, fence_bytes: None },
         ];
         let limit = Reserve::run_limit(free_pages, group_pages) as usize;
         self.counts.merge_count = reduce(self.execution, &mut sets, limit, free_pages)?;
@@ -385,7 +385,13 @@ impl<'x> SortMerge<'x> {
     /// Goes along both sides up to equal keys; true if the batch is full.
     fn seek(&mut self) -> Result<bool, QueryError> {
         let Self { first, second, roles, pairs, .. } = self;
+        let mut step_count = 0_u64;
         while pairs.len() < PAIR_COUNT_MAX {
+            // Of rows in memory, nobody else asks.
+            if step_count.is_multiple_of(1024) {
+                self.execution.check_stop()?;
+            }
+            step_count += 1;
             let order = match (first.key(), second.key()) {
                 (None, None) => {
                     self.stage = Stage::End;
@@ -563,8 +569,6 @@ impl<'x> SortMerge<'x> {
 
 impl JoinStream for SortMerge<'_> {
     fn advance(&mut self) -> Result<bool, QueryError> {
-        // Of rows in memory, nobody else asks.
-        self.execution.check_stop()?;
         self.begin_batch();
         loop {
             let has_batch = match self.stage {

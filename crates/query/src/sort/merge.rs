@@ -21,7 +21,7 @@ use super::runs::{RunWriter, SharedRuns};
 use super::workspace::Workspace;
 use crate::execution::Memory;
 use crate::relation::TupleStream;
-use crate::spill::{Bucket, FencedRuns, SpillStream};
+use crate::spill::{Bucket, SpillStream, limit_fences};
 use crate::tuple::Tuple;
 use crate::work::Work;
 use crate::{Execution, Key, QueryError};
@@ -82,8 +82,8 @@ pub(crate) struct Merge<'x> {
 pub(crate) struct RunSet<'x> {
     pub(crate) key: &'x Key,
     pub(crate) runs: Vec<Bucket>,
-    /// Whether what they are merged to has fences.
-    pub(crate) has_fences: bool,
+    /// Bytes of the fences of all of them at most, if what they are merged to is to have some.
+    pub(crate) fence_bytes: Option<usize>,
 }
 
 impl Forecast<'_> {
@@ -464,11 +464,9 @@ pub(crate) fn reduce<'x>(
         let set = cheapest(sets, wanted);
         let wanted = wanted.min(set.runs.len());
         let taken = set.runs.drain(..wanted).collect();
-        let merged = merge_into_one(execution, (set.key, set.has_fences), taken, pages)?;
+        let merged = merge_into_one(execution, (set.key, set.fence_bytes), taken, pages)?;
         set.runs.extend(merged);
-        if set.has_fences {
-            set.runs = FencedRuns::of(std::mem::take(&mut set.runs)).into_runs();
-        }
+        limit_fences(&mut set.runs, set.fence_bytes.unwrap_or(0));
         merge_count += 1;
     }
 }
@@ -492,7 +490,7 @@ fn cheapest<'s, 'x>(sets: &'s mut [RunSet<'x>], wanted: usize) -> &'s mut RunSet
 /// One merge in between.
 fn merge_into_one<'x>(
     execution: &'x Execution,
-    (key, has_fences): (&'x Key, bool),
+    (key, fence_bytes): (&'x Key, Option<usize>),
     buckets: Vec<Bucket>,
     pages: u32,
 ) -> Result<Vec<Bucket>, QueryError> {
@@ -502,7 +500,7 @@ fn merge_into_one<'x>(
     let output = execution.take("merging", each)?;
     let input = execution.take("merging", each * count)?;
     let mut writer = RunWriter::new(execution, output, expected_pages);
-    writer = writer.with_fences(has_fences.then_some(key));
+    writer = writer.with_fences(fence_bytes.map(|bytes| (key, bytes)));
     let mut merge = Merge::open(execution, key, buckets, input)?;
     let mut rows_since_booking = 0_u32;
     while let Some(tuple) = merge.tuple() {

@@ -80,8 +80,13 @@ enum Stage<'x> {
     End,
 }
 
+/// Of a share, the part for the fences of a side, if that is few pages.
+const FENCE_PART: u32 = 16;
+/// Pages that are enough where that would be more, but for a smaller part of large shares.
+const FENCE_PAGES: u32 = 16;
+const FENCE_PART_MIN: u32 = 256;
 /// A worker's work space has at least so many pages.
-const WORKSPACE_PAGES_MIN: u32 = 4;
+pub(crate) const WORKSPACE_PAGES_MIN: u32 = 4;
 /// Rows of a batch at most.
 pub(crate) const BATCH_COUNT_MAX: usize = 1024;
 
@@ -98,16 +103,27 @@ impl Settings {
         }
     }
 
-    /// What each of so many workers has of it, if that is enough to read in blocks of `input_pages` at least.
+    /// What each of so many workers has of it, if that is enough to read in blocks of `input_pages` at least, and
+    /// besides for the fences of runs of so many sides; and the pages of those of a side.
     #[must_use]
-    pub(crate) fn share(&self, worker_count: usize, input_pages: u32) -> Option<Self> {
+    pub(crate) fn share(
+        &self,
+        worker_count: usize,
+        input_pages: u32,
+        side_count: u32,
+    ) -> Option<(Self, u32)> {
         let workers = nandu_base::to_u32(worker_count as u64).max(1);
         let share_pages = self.memory_pages() / workers;
-        let input_pages = (self.input_pages / workers).max(input_pages).max(1);
-        let output_pages = (self.output_pages / workers).max(1);
-        let workspace_pages = share_pages.checked_sub(input_pages + output_pages)?;
+        // Buffers that suit one worker may leave no room in a share.
+        let buffer_pages = |pages: u32| (pages / workers).min(share_pages / 4).max(1);
+        let input_pages = buffer_pages(self.input_pages).max(input_pages);
+        let output_pages = buffer_pages(self.output_pages);
+        let fence_pages = (share_pages / FENCE_PART).min(FENCE_PAGES);
+        let fence_pages = fence_pages.max(share_pages / FENCE_PART_MIN).max(1);
+        let others_pages = input_pages + output_pages + side_count * fence_pages;
+        let workspace_pages = share_pages.checked_sub(others_pages)?;
         let share = Self { input_pages, output_pages, workspace_pages, ..*self };
-        (workspace_pages >= WORKSPACE_PAGES_MIN).then_some(share)
+        (workspace_pages >= WORKSPACE_PAGES_MIN).then_some((share, fence_pages))
     }
 
     /// Pages of input, output and workspace together.
@@ -128,7 +144,7 @@ pub(crate) fn form<'x>(
     keeps_nulls: bool,
 ) -> Result<Sorted<'x>, QueryError> {
     let input = execution.take("a sort", settings.input_pages.max(1))?;
-    let mut former = former(execution, key, settings, (relation.size(), false))?;
+    let mut former = former(execution, key, settings, (relation.size(), None))?;
     feed(&mut *former, &mut *relation.scan(execution, input, Span::ALL)?, key, keeps_nulls)?;
     former.finish()
 }
@@ -155,12 +171,12 @@ fn feed<'x>(
 }
 
 /// What takes rows to sort them, about as many and as large as `size` says, with the output and the work space of
-/// `settings`. Runs have fences if several workers are going to merge them.
+/// `settings`. Runs have fences, of so many bytes at most, if several workers are going to merge them.
 pub(crate) fn former<'x>(
     execution: &'x Execution,
     key: &'x Key,
     settings: Settings,
-    (size, has_fences): (RelationSize, bool),
+    (size, fence_bytes): (RelationSize, Option<usize>),
 ) -> Result<Box<dyn RunFormer<'x> + 'x>, QueryError> {
     const OPERATOR: &str = "a sort";
     let output = execution.take(OPERATOR, settings.output_pages.max(1))?;
@@ -169,7 +185,7 @@ pub(crate) fn former<'x>(
     let workspace = Workspace::new(memory.bytes(), size.tuple_count, cell_bytes);
     let data_pages = u64::from(settings.workspace_pages) * settings.formation.workspaces_per_run();
     let writer = RunWriter::new(execution, output, data_pages);
-    let writer = writer.with_fences(has_fences.then_some(key));
+    let writer = writer.with_fences(fence_bytes.map(|bytes| (key, bytes)));
     let parts = (workspace, memory);
     Ok(match settings.formation {
         RunFormation::ReplacementSelection => {
@@ -244,7 +260,7 @@ impl<'x> Sort<'x> {
             Sorted::Runs(runs) => runs,
         };
         self.counts.run_count = runs.len() as u64;
-        let mut sets = [RunSet { key, runs, has_fences: false }];
+        let mut sets = [RunSet { key, runs, fence_bytes: None }];
         let limit = pages - 1;
         self.counts.merge_count = merge::reduce(execution, &mut sets, limit as usize, pages)?;
         let [RunSet { runs, .. }] = sets;

@@ -118,6 +118,11 @@ impl<'x> SortedRows<'x> {
         (Arc::new(self.workspace), self.memory)
     }
 
+    /// Bytes that they take.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.workspace.bytes()
+    }
+
     /// How many rows there are.
     pub(crate) const fn len(&self) -> usize {
         self.workspace.tree.len()
@@ -140,7 +145,7 @@ impl<'x> SortedRows<'x> {
         self.area().tuple(self.address(index))
     }
 
-    /// Writes all rows as one run after all, with fences if there is a key for them; none if there are no rows.
+    /// Writes all rows as one run after all, with fences as [`RunWriter::with_fences`]; none if there are no rows.
     ///
     /// # Errors
     /// If there is no memory, the write budget is used up, or the device fails.
@@ -148,13 +153,13 @@ impl<'x> SortedRows<'x> {
         self,
         execution: &'x Execution,
         memory: Memory<'x>,
-        fence_key: Option<&'x Key>,
+        fences: Option<(&'x Key, usize)>,
     ) -> Result<Vec<Bucket>, QueryError> {
         if self.len() == 0 {
             return Ok(Vec::new());
         }
         let writer = RunWriter::new(execution, memory, u64::from(self.pages()));
-        let mut writer = writer.with_fences(fence_key);
+        let mut writer = writer.with_fences(fences);
         for index in 0..self.len() {
             writer.push(self.tuple(index))?;
         }
@@ -171,16 +176,18 @@ impl<'x> RunWriter<'x> {
             memory: Some(memory),
             writer: None,
             expected_pages,
-            runs: FencedRuns::default(),
+            runs: FencedRuns::new(0),
             copy_count: 0,
             fence_key: None,
             key_bytes: Vec::new(),
         }
     }
 
-    /// The same writer of runs with fences, sorted by `key`.
-    pub(crate) const fn with_fences(mut self, key: Option<&'x Key>) -> Self {
-        self.fence_key = key;
+    /// The same writer of runs with fences, if they are to have some: what they are sorted by, and the bytes of all
+    /// fences at most.
+    pub(crate) fn with_fences(mut self, fences: Option<(&'x Key, usize)>) -> Self {
+        self.fence_key = fences.map(|(key, _)| key);
+        self.runs = FencedRuns::new(fences.map_or(0, |(_, limit_bytes)| limit_bytes));
         self
     }
 

@@ -10,10 +10,11 @@
 //! The bounds come from what was sorted: fences of runs, and some of the rows in memory, each taken for the bytes
 //! about it. The largest range is as small as these allow. Rows of equal keys stay together, and so do those
 //! whose keys are alike as far as fences keep them; a range is off by what lies between two fences of each run, and
-//! by more where there are so many runs that most have none.
+//! by more where there are so many runs that most have none; those each worker reads up to its range.
 //!
 //! 1. Each row is in one range; rows of equal keys are in the same one.
-//! 2. A worker has its share of the memory and no more; in the last pass all have a block for each run.
+//! 2. A worker has its share of the memory and no more, fences included; in the last pass all have a block for each
+//!    run.
 //! 3. What was written is given back when all have read it.
 
 use super::merge::{KeyRange, Merge, RunSet, reduce};
@@ -53,8 +54,10 @@ pub(crate) struct Sorter<'x> {
     pub(crate) execution: &'x Execution,
     pub(crate) barrier: &'x Barrier,
     pub(crate) number: usize,
-    /// How this worker's share of the memory is divided.
+    /// How this worker's share of the memory is divided, but for fences.
     pub(crate) share: Settings,
+    /// Pages of the fences of a side, which whoever sorts has taken.
+    pub(crate) fence_pages: u32,
 }
 
 /// What all workers have sorted of so many sides, and the bounds of ranges.
@@ -118,6 +121,10 @@ impl<'s> Samples<'s> {
 }
 
 impl<'x> Sorter<'x> {
+    fn fence_bytes(&self) -> usize {
+        self.fence_pages as usize * self.execution.page_bytes()
+    }
+
     /// Sorts the parts that this worker gets of a relation, in the work space but for `kept_pages`.
     pub(crate) fn form(
         &self,
@@ -126,6 +133,7 @@ impl<'x> Sorter<'x> {
         keeps_nulls: bool,
     ) -> Result<Sorted<'x>, QueryError> {
         let Self { execution, barrier, share, .. } = *self;
+        let fence_bytes = Some(self.fence_bytes());
         let workspace_pages = share.workspace_pages - kept_pages;
         let workers = barrier.worker_count() as u64;
         let (tuple_count, cell_bytes) = (morsels.tuple_count(), morsels.cell_bytes());
@@ -135,7 +143,7 @@ impl<'x> Sorter<'x> {
             ..relation.size()
         };
         let settings = Settings { workspace_pages, ..share };
-        let mut former = former(execution, key, settings, (size, true))?;
+        let mut former = former(execution, key, settings, (size, fence_bytes))?;
         while let Some(part) = morsels.next() {
             let memory = execution.take(OPERATOR, share.input_pages)?;
             feed(&mut *former, &mut *part.scan(relation, execution, memory)?, key, keeps_nulls)?;
@@ -148,7 +156,8 @@ impl<'x> Sorter<'x> {
         match sorted {
             Sorted::Rows(rows) => {
                 let output = self.execution.take(OPERATOR, self.share.output_pages)?;
-                Ok(Sorted::Runs(rows.spill(self.execution, output, Some(key))?))
+                let fences = Some((key, self.fence_bytes()));
+                Ok(Sorted::Runs(rows.spill(self.execution, output, fences)?))
             }
             runs @ Sorted::Runs(_) => Ok(runs),
         }
@@ -162,7 +171,7 @@ impl<'x> Sorter<'x> {
         mut sides: [(Sorted<'x>, &'x Key); SIDES],
         run_limit: impl Fn(u32) -> u32,
     ) -> Result<(Arc<AllSorted<SIDES>>, Vec<Memory<'x>>), QueryError> {
-        let Self { execution, barrier, number, share } = *self;
+        let Self { execution, barrier, number, share, .. } = *self;
         let pages = share.memory_pages();
         let run_count: usize = sides.iter().map(|(sorted, _)| sorted.run_count()).sum();
         let kept_pages: u32 = sides.iter().map(|(sorted, _)| sorted.pages()).sum();
@@ -180,7 +189,7 @@ impl<'x> Sorter<'x> {
             let limit = run_limit(pages) as usize / barrier.worker_count();
             let mut sets = sides.map(|(sorted, key)| {
                 let (_, runs) = sorted.into_parts();
-                RunSet { key, runs, has_fences: true }
+                RunSet { key, runs, fence_bytes: Some(self.fence_bytes()) }
             });
             reduce(execution, &mut sets, limit, pages)?;
             sides = sets.map(|set| (Sorted::Runs(set.runs), set.key));
@@ -277,13 +286,15 @@ impl<'x> Sorter<'x> {
 fn sample(rows: &SortedRows<'_>, key: &Key) -> Result<Vec<(Vec<u8>, u64)>, QueryError> {
     let step = rows.len().div_ceil(SAMPLE_COUNT);
     let (mut samples, mut key_bytes) = (Vec::with_capacity(SAMPLE_COUNT), Vec::new());
+    // Those between it and the next one are taken for as long as all are: one may be very long.
+    let mean_bytes = rows.bytes() / rows.len();
     for index in (0..rows.len()).step_by(step) {
         let tuple = rows.tuple(index);
         key_bytes.clear();
         key.encode(tuple, &mut key_bytes)?;
         let kept = key_bytes[..key_bytes.len().min(FENCE_KEY_BYTES_MAX)].to_vec();
         let count = step.min(rows.len() - index);
-        samples.push((kept, (count * tuple.cell_bytes()) as u64));
+        samples.push((kept, (tuple.cell_bytes() + (count - 1) * mean_bytes) as u64));
     }
     Ok(samples)
 }
@@ -318,9 +329,11 @@ pub fn sort_by_workers<S: RowSink>(
     let most = (2..=sinks.len()).rev();
     // A block for a run of each worker, and the page that is handed on.
     let fits = |share: &Settings, count: usize| share.memory_pages() as usize > 2 * count + 1;
-    let found = most.filter_map(|count| Some((count, settings.share(count, input_min)?)));
-    let Some((worker_count, share)) = found.into_iter().find(|(count, share)| fits(share, *count))
-    else {
+    let mut found = most.filter_map(|count| {
+        let (share, fence_pages) = settings.share(count, input_min, 1)?;
+        fits(&share, count).then_some((count, share, fence_pages))
+    });
+    let Some((worker_count, share, fence_pages)) = found.next() else {
         let Some(sink) = sinks.first_mut() else { return Ok(0) };
         let mut sort = super::Sort::new(execution, relation, key, settings)?;
         while crate::TupleStream::advance(&mut sort)? {
@@ -330,7 +343,8 @@ pub fn sort_by_workers<S: RowSink>(
     };
     let morsels = Morsels::of_relation(relation, worker_count, share.input_pages);
     run_workers(execution, &mut sinks[..worker_count], |execution, barrier, number, sink| {
-        let sorter = Sorter { execution, barrier, number, share };
+        let _fences = execution.take(OPERATOR, fence_pages)?;
+        let sorter = Sorter { execution, barrier, number, share, fence_pages };
         let sorted = sorter.form((relation, &morsels, key), 0, true)?;
         let (all, memory) = sorter.exchange([(sorted, key)], |free_pages| free_pages - 1)?;
         let kept_pages = memory.iter().map(Memory::pages).sum();

@@ -9,8 +9,8 @@
 //! 1. A fence is the first row that begins on its page or later; fences come in the order of the run.
 //! 2. A run has no more than [`FENCE_COUNT_MAX`], each with at most [`FENCE_KEY_BYTES_MAX`] of its key, and in all no
 //!    more than [`RUN_FENCE_BYTES_MAX`].
-//! 3. Fences lie beside the memory that is granted, so those of a side of one worker take [`FENCE_BYTES_MAX`] at
-//!    most, however many runs it has: with more runs each has fewer, or none.
+//! 3. Those of all runs of one side of one worker take no more than is granted for them, however many runs there
+//!    are: with more runs each has fewer, or none, and is read from its beginning.
 
 use super::{Bucket, SpillStream, SpillWriter};
 use crate::execution::Memory;
@@ -24,8 +24,6 @@ const FENCE_COUNT_MAX: usize = 32;
 pub(crate) const FENCE_KEY_BYTES_MAX: usize = 256;
 /// Bytes of the fences of a run at most.
 const RUN_FENCE_BYTES_MAX: usize = 4 << 10;
-/// Bytes of the fences of all runs of one side of one worker at most.
-const FENCE_BYTES_MAX: usize = 64 << 10;
 
 /// A row of a run, and where it begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +51,8 @@ pub(super) struct Fences {
 #[derive(Debug)]
 pub(crate) struct FencedRuns {
     runs: Vec<Bucket>,
+    /// Bytes of all fences at most.
+    limit_bytes: usize,
     /// Of the fences that were made, each so-manieth is kept.
     distance: usize,
     made_count: usize,
@@ -94,29 +94,21 @@ impl Fences {
     }
 }
 
-impl Default for FencedRuns {
-    fn default() -> Self {
-        Self { runs: Vec::new(), distance: 1, made_count: 0, fence_bytes: 0 }
-    }
-}
-
 impl FencedRuns {
+    /// None yet, whose fences are to take so many bytes at most.
+    pub(crate) const fn new(limit_bytes: usize) -> Self {
+        Self { runs: Vec::new(), limit_bytes, distance: 1, made_count: 0, fence_bytes: 0 }
+    }
+
     /// Takes a run.
     pub(crate) fn push(&mut self, mut run: Bucket) {
         run.keep_fences(self.distance, &mut self.made_count);
         self.fence_bytes += run.fence_bytes();
         self.runs.push(run);
-        while self.fence_bytes > FENCE_BYTES_MAX {
+        while self.fence_bytes > self.limit_bytes {
             self.distance *= 2;
             self.fence_bytes = thin_out(&mut self.runs);
         }
-    }
-
-    /// Takes some that are within the limit by themselves.
-    pub(crate) fn of(runs: Vec<Bucket>) -> Self {
-        let mut all = Self::default();
-        runs.into_iter().for_each(|run| all.push(run));
-        all
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
@@ -126,6 +118,14 @@ impl FencedRuns {
     /// The runs, in the order in which they came.
     pub(crate) fn into_runs(self) -> Vec<Bucket> {
         self.runs
+    }
+}
+
+/// Drops fences of runs, evenly, until they take so many bytes at most.
+pub(crate) fn limit_fences(runs: &mut [Bucket], limit_bytes: usize) {
+    let mut fence_bytes: usize = runs.iter().map(Bucket::fence_bytes).sum();
+    while fence_bytes > limit_bytes {
+        fence_bytes = thin_out(runs);
     }
 }
 
@@ -288,10 +288,13 @@ mod tests {
                 let first = numbers[0];
                 prop_assert_eq!(numbers, (first..count).collect::<Vec<_>>());
                 prop_assert!(first == 0 || key_of(first - 1) < bound);
-                // Where keys tell fences apart, no more is passed over than lies between two of them.
-                let fences = &bucket.fences;
-                let passed = fences.iter().filter(|it| it.bytes_before > 0 && it.is_before(&bound));
-                prop_assert_eq!(first == 0, passed.count() == 0);
+                // It begins at the last fence that is certainly before the bound.
+                let passed = bucket.fences.iter().rfind(|fence| fence.is_before(&bound));
+                let records = lengths[..to_index(first)].iter().map(|&length| vec![0; length]);
+                let cells = (0_i64..).zip(records).map(|(row_number, record)| {
+                    Tuple { row_number, record: &record }.cell_bytes() as u64
+                });
+                prop_assert_eq!(passed.map_or(0, |fence| fence.bytes_before), cells.sum::<u64>());
             }
         }
     }
@@ -299,7 +302,8 @@ mod tests {
     #[test]
     fn however_many_runs_there_are_their_fences_take_a_bounded_memory_and_are_spread_evenly() {
         let execution = execution(limits(512, 20));
-        let mut runs = FencedRuns::default();
+        let limit_bytes = 64 << 10;
+        let mut runs = FencedRuns::new(limit_bytes);
         for run in 0_u64..9000 {
             let memory = execution.take("test", 1).unwrap();
             let mut writer = SpillWriter::new(&execution, memory, 1).unwrap();
@@ -313,7 +317,7 @@ mod tests {
                 writer.push(Tuple { row_number: 0, record: &record }).unwrap();
             }
             runs.push(writer.finish().unwrap().0);
-            assert!(runs.fence_bytes <= FENCE_BYTES_MAX);
+            assert!(runs.fence_bytes <= limit_bytes);
             assert_eq!(runs.fence_bytes, runs.runs.iter().map(Bucket::fence_bytes).sum::<usize>());
         }
         let runs = runs.into_runs();

@@ -212,7 +212,8 @@ impl<'r> ColumnJoin<'r> {
         touched <= TOUCHED_MAX
     }
 
-    /// In how many passes the built side fits, as far as is known: vectors are up to twice as long as what is in them.
+    /// In how many passes the built side fits, as far as is known: vectors are up to a quarter longer than what is in
+    /// them.
     fn expected_pass_count(&self, execution: &Execution) -> u64 {
         let size = self.input(self.built).relation.size();
         let row_bytes = size.cell_bytes / size.tuple_count.max(1);
@@ -221,7 +222,10 @@ impl<'r> ColumnJoin<'r> {
             ColumnType::Text | ColumnType::Blob => 4 + row_bytes,
         };
         let columns: u64 = self.types_of(self.built).iter().map(of_column).sum();
-        let bytes = size.tuple_count.saturating_mul(2 * columns + ROW_BYTES as u64);
+        // Of all copies the largest is that of a vector that grows, or of a range for each worker.
+        let long = columns + columns / 4;
+        let copies = if self.worker_count == 1 { columns } else { long / RANGES_PER_WORKER as u64 };
+        let bytes = size.tuple_count.saturating_mul(long + copies + ROW_BYTES as u64);
         bytes.div_ceil((self.budget_bytes(execution) as u64).max(1)).max(1)
     }
 
@@ -241,7 +245,10 @@ impl<'r> ColumnJoin<'r> {
         };
         let sides = (&side(self.built), &side(self.built.other()));
         if !self.is_divided {
-            return self.run_pass(execution, sides, &Pass::all(), sinks);
+            if self.run_pass(execution, sides, &Pass::all(), sinks)? {
+                return Ok(true);
+            }
+            sides.0.rewind();
         }
         let Some(passes) = self.passes(execution, sides.0)? else { return Ok(false) };
         for pass in &passes {
@@ -313,28 +320,43 @@ impl<'r> ColumnJoin<'r> {
                     filling.is_full.store(true, Ordering::Relaxed);
                     return Ok(Vec::new());
                 }
+                if !pass.is_counted {
+                    let bytes = self.bytes_with(&mine, batch, &probe.by_range);
+                    let more = bytes.saturating_sub(claimed_bytes);
+                    let used_bytes = filling.used_bytes.fetch_add(more, Ordering::Relaxed) + more;
+                    claimed_bytes = bytes.max(claimed_bytes);
+                    if used_bytes > budget_bytes {
+                        filling.is_full.store(true, Ordering::Relaxed);
+                    }
+                    if filling.is_full.load(Ordering::Relaxed) {
+                        return Ok(Vec::new());
+                    }
+                }
                 for (range, places) in mine.iter_mut().zip(&probe.by_range) {
                     range.append(ColumnRows { batch, places });
-                }
-                if pass.is_counted {
-                    continue;
-                }
-                let rows: usize = mine.iter().map(ColumnBatch::row_count).sum();
-                let columns = mine.iter().map(|range| range.capacity_bytes() as u64);
-                let bytes = bytes_with_copies(columns, self.worker_count);
-                let bytes = nandu_base::to_index(bytes) + rows * ROW_BYTES;
-                let more = bytes.saturating_sub(claimed_bytes);
-                let used_bytes = filling.used_bytes.fetch_add(more, Ordering::Relaxed) + more;
-                claimed_bytes = bytes.max(claimed_bytes);
-                if used_bytes > budget_bytes {
-                    filling.is_full.store(true, Ordering::Relaxed);
-                }
-                if filling.is_full.load(Ordering::Relaxed) {
-                    return Ok(Vec::new());
                 }
             }
         }
         Ok(mine)
+    }
+
+    /// What one worker's rows take at most when those at some places of a batch have been appended.
+    fn bytes_with(
+        &self,
+        mine: &[ColumnBatch],
+        batch: &ColumnBatch,
+        by_range: &[Vec<u32>],
+    ) -> usize {
+        let (mut moved_bytes, mut row_count) = (0, 0);
+        let columns = mine.iter().zip(by_range).map(|(range, places)| {
+            let (bytes, moved) = range.bytes_with(ColumnRows { batch, places });
+            moved_bytes = moved_bytes.max(moved);
+            row_count += range.row_count() + places.len();
+            bytes as u64
+        });
+        let columns: Vec<u64> = columns.collect();
+        let bytes = bytes_with_copies(columns, moved_bytes as u64, self.worker_count);
+        nandu_base::to_index(bytes) + row_count * ROW_BYTES
     }
 
     /// Builds ranges that nobody has; gives all of them.
@@ -570,16 +592,13 @@ impl<S: ColumnSink> PairSink for PairDecoder<'_, S> {
 /// Where pairs go.
 type Sink<'s> = &'s mut dyn FnMut(ColumnPairs<'_>) -> Result<(), QueryError>;
 
-/// Bytes of the columns of all ranges, with copies: while several workers put a range together, each has one, which is
-/// there twice. Whose these are nobody knows before; the largest are the worst.
-fn bytes_with_copies(ranges: impl Iterator<Item = u64>, worker_count: usize) -> u64 {
-    if worker_count == 1 {
-        return ranges.sum();
-    }
-    let mut ranges: Vec<u64> = ranges.collect();
+/// Bytes of the columns of all ranges, with copies: a vector that grows, or, later, while several workers put a range
+/// together, what each of them has. Whose these are nobody knows before; the largest are the worst.
+fn bytes_with_copies(mut ranges: Vec<u64>, moved_bytes: u64, worker_count: usize) -> u64 {
     ranges.sort_unstable();
-    let largest = ranges.iter().rev().take(worker_count);
-    ranges.iter().chain(largest).sum()
+    let copied_count = if worker_count == 1 { 0 } else { worker_count };
+    let copied_bytes: u64 = ranges.iter().rev().take(copied_count).sum();
+    ranges.iter().sum::<u64>() + copied_bytes.max(moved_bytes)
 }
 
 /// The range of so many in which a key is; keys with a NULL are in the first.

@@ -12,27 +12,31 @@ use super::{PairSink, SHARE_PAGES_MIN};
 use crate::join::roles::Roles;
 use crate::join::sort_merge::{Reserve, Settings, SortMerge};
 use crate::join::{Join, JoinStream, Side};
+use crate::sort::WORKSPACE_PAGES_MIN;
 use crate::sort::runs::Sorted;
 use crate::sort::workers::Sorter;
 use crate::sort::workspace::ROW_OVERHEAD_BYTES;
 use crate::workers::{Morsels, run_workers};
 use crate::{Execution, QueryError};
 
+const OPERATOR: &str = "sort-merge by several workers";
 /// Pages of a share that are no work space, beside input and output: for rows of one key, while all others stay.
 const GROUP_PAGES: u32 = 6;
 
 /// How the memory of a sort-merge join is divided.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MergeSettings {
-    /// What one worker does with its share.
+    /// What one worker does with its share, but for fences.
     share: Settings,
+    /// Pages of the fences of a side.
+    fence_pages: u32,
 }
 
 impl MergeSettings {
     /// What settings for one worker come to for so many; `None` where there is too little memory.
     pub(crate) fn of(settings: &Settings, join: &Join<'_>, worker_count: usize) -> Option<Self> {
         let least = join.left.relation.scan_pages_min().max(join.right.relation.scan_pages_min());
-        let mut sort = settings.sort.share(worker_count, least)?;
+        let (mut sort, fence_pages) = settings.sort.share(worker_count, least, 2)?;
         let share_pages = sort.memory_pages();
         let group_pages = (settings.group_pages / nandu_base::to_u32(worker_count as u64)).max(1);
         sort.workspace_pages = sort.workspace_pages.checked_sub(GROUP_PAGES)?;
@@ -40,8 +44,9 @@ impl MergeSettings {
         // A block for a run of each side of each worker.
         let is_enough = u64::from(share_pages) >= SHARE_PAGES_MIN
             && Reserve::run_limit(share_pages, group_pages) as usize > 2 * worker_count
-            && sort.workspace_pages > GROUP_PAGES;
-        is_enough.then_some(Self { share: Settings { sort, group_pages, ..*settings } })
+            && sort.workspace_pages >= WORKSPACE_PAGES_MIN;
+        is_enough
+            .then_some(Self { share: Settings { sort, group_pages, ..*settings }, fence_pages })
     }
 
     /// Does the join, with a worker for each sink.
@@ -54,11 +59,12 @@ impl MergeSettings {
         join: Join<'_>,
         sinks: &mut [S],
     ) -> Result<(), QueryError> {
-        let Settings { sort: share, group_pages, .. } = self.share;
+        let Self { share: Settings { sort: share, group_pages, .. }, fence_pages } = *self;
         let sides = [join.left, join.right]
             .map(|input| Morsels::of_relation(input.relation, sinks.len(), share.input_pages));
         run_workers(execution, sinks, |execution, barrier, number, sink| {
-            let sorter = Sorter { execution, barrier, number, share };
+            let _fences = execution.take(OPERATOR, 2 * fence_pages)?;
+            let sorter = Sorter { execution, barrier, number, share, fence_pages };
             let sorted = sort_both(&sorter, &join, &sides)?;
             let run_limit = |free_pages| Reserve::run_limit(free_pages, group_pages);
             let (all, memory) = sorter.exchange(sorted, run_limit)?;
