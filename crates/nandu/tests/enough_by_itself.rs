@@ -21,7 +21,8 @@ const SETTINGS: [&str; 9] = [
 ];
 
 /// Types of the standard library, and words that are no types.
-const OTHERS: [&str; 8] = ["Arc", "Box", "None", "Option", "PathBuf", "Self", "String", "Vec"];
+const OTHERS: [&str; 9] =
+    ["Arc", "BTreeMap", "Box", "None", "Option", "PathBuf", "Self", "String", "Vec"];
 
 /// The sources of all crates that the crate may re-export from.
 fn sources(root: &Path, found: &mut Vec<String>) {

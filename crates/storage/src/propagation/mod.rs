@@ -208,7 +208,8 @@ pub trait Propagation: Send {
         false
     }
 
-    /// A page leaves the pool that is as it was read or written last; only told who wants to hear of it.
+    /// A page leaves the pool to make room, and is as it was read or written last; only told who wants to hear of it,
+    /// perhaps between the begin and the end of a read of its own.
     /// `page` is whole, and its checksum may be of an earlier state. What goes wrong here is for nobody
     /// else to know: the page can be read as before.
     fn evicted_clean(&mut self, _address: PageAddress, _page: &[u8]) {}
