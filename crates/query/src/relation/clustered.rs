@@ -85,6 +85,14 @@ pub(crate) fn clustered_size(
 }
 
 impl ClusteredRelation<'_> {
+    /// The same, looked at leaf by leaf: each that has entries begins a part.
+    #[cfg(test)]
+    pub(super) fn with_all_leaves(mut self) -> Self {
+        const PATH_COUNT: u32 = 5000;
+        self.leaves = self.tree.sample_leaves(self.engine, PATH_COUNT).expect("it is sound").1;
+        self
+    }
+
     /// A scan from one place to another. It ends by the key there: leaves without entries may lie before it.
     fn cursor(
         &self,

@@ -241,6 +241,9 @@ fn parts_of_a_tree_whose_leaves_lost_their_entries_have_every_row_once() {
         for count in [1, 2, 5, 64] {
             assert!(scan_parts(&tree, &execution, count) == wanted, "{count} parts, seed {seed}");
         }
+        let tree = tree.with_all_leaves();
+        let parts = scan_parts(&tree, &execution, u32::MAX);
+        assert!(parts == wanted, "{} of {} rows, seed {seed}", parts.len(), wanted.len());
         let (_, stops) = scan(&tree, &execution, 1, Span::ALL).unwrap();
         for (row_count, position) in stops {
             let (rest, _) = scan(&tree, &execution, 1, position).unwrap();
