@@ -47,6 +47,10 @@ fn lines_of<'s>(sources: &'s [String], name: &str) -> Option<Vec<&'s str>> {
         })
     })?;
     let lines = body.lines().take_while(|line| *line != "}").map(str::trim);
+    // What only tests have is for no user.
+    let before = std::iter::once("").chain(lines.clone());
+    let lines = lines.zip(before).filter(|(_, before)| *before != "#[cfg(test)]");
+    let lines = lines.map(|(line, _)| line);
     let is_open =
         |(place, line): &(usize, &str)| kind == "enum" || *place == 0 || line.starts_with("pub ");
     let open = lines.enumerate().filter(is_open).map(|(_, line)| line);
