@@ -11,7 +11,7 @@
 //!    written: a queue of less than two blocks moves none.
 
 use crate::error::Failure;
-use crate::store::{Blocks, Buffers, Flight, TRAILER_BYTES};
+use crate::store::{Blocks, Buffers, Flight, blank_behind};
 use crate::{ExternalError, Record, Store};
 use nandu_base::to_index;
 use nandu_device::IoBuffer;
@@ -133,8 +133,7 @@ impl<R: Record> Queue<R> {
             None => self.settle_oldest()?,
         };
         let mut full = self.tail.replace(next).expect("a queue has a tail");
-        let records_end = full.len() - TRAILER_BYTES;
-        full[self.per_block * R::BYTES..records_end].fill(0);
+        blank_behind(&mut full, self.per_block * R::BYTES);
         let place = self.failure.note(self.blocks.push_back())?;
         let flight = self.blocks.store().write(place, full);
         self.writes.push_back(self.failure.note(flight)?);

@@ -9,7 +9,7 @@
 //!    most n / block requests, however they alternate.
 
 use crate::error::Failure;
-use crate::store::{Blocks, Buffers, Flight, TRAILER_BYTES};
+use crate::store::{Blocks, Buffers, Flight, blank_behind};
 use crate::{ExternalError, Record, Store};
 use nandu_base::to_index;
 use nandu_device::IoBuffer;
@@ -113,8 +113,7 @@ impl<R: Record> Stack<R> {
         self.failure.check()?;
         self.settle()?;
         if let Some(mut below) = self.below.take() {
-            let records_end = below.len() - TRAILER_BYTES;
-            below[self.per_block * R::BYTES..records_end].fill(0);
+            blank_behind(&mut below, self.per_block * R::BYTES);
             let place = self.failure.note(self.blocks.push_back())?;
             let flight = self.blocks.store().write(place, below);
             self.leaving = Some(self.failure.note(flight)?);

@@ -38,6 +38,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Bytes of a block that hold no records.
 pub const TRAILER_BYTES: usize = 8;
 
+/// Puts zeros between the records of a block, which end here, and what is not for records.
+pub(crate) fn blank_behind(block: &mut [u8], records_end: usize) {
+    let room_end = block.len() - TRAILER_BYTES;
+    block[records_end..room_end].fill(0);
+}
+
 /// How a store reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {

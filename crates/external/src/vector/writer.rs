@@ -1,7 +1,7 @@
 //! Writes a vector in order, blocks behind the one that is filled.
 
 use super::Vector;
-use crate::store::{Blocks, Buffers, TRAILER_BYTES, WriteBehind};
+use crate::store::{Blocks, Buffers, WriteBehind, blank_behind};
 use crate::{ExternalError, Memory, Record, Store};
 use nandu_base::to_index;
 use std::marker::PhantomData;
@@ -65,9 +65,7 @@ impl<R: Record> VectorWriter<R> {
     }
 
     fn write(&mut self) -> Result<(), ExternalError> {
-        let block = self.behind.block_mut();
-        let records_end = block.len() - TRAILER_BYTES;
-        block[self.at..records_end].fill(0);
+        blank_behind(self.behind.block_mut(), self.at);
         let blocks = &mut self.blocks;
         self.behind.write(|| blocks.push_back())?;
         self.at = 0;
