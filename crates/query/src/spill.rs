@@ -17,8 +17,8 @@
 
 mod fence;
 
-pub(crate) use fence::{FENCE_KEY_BYTES_MAX, FencedRuns, limit_fences};
 use fence::{Fence, Fences};
+pub(crate) use fence::{FencedRuns, beginning, limit_fences};
 
 use crate::execution::{Limits, Memory};
 use crate::relation::{BlockReader, Position, TupleStream};

@@ -190,16 +190,6 @@ impl Column {
         fits
     }
 
-    /// Bytes of texts that some of its rows have.
-    fn text_bytes(&self, places: &[u32]) -> usize {
-        match &self.values {
-            Values::Integer(_) | Values::Real(_) => 0,
-            Values::Bytes { offsets, .. } => {
-                places.iter().map(|&place| range_of(offsets, place as usize).len()).sum()
-            }
-        }
-    }
-
     /// Bytes that it will have taken from memory when some rows of another column have been appended, and those of the
     /// longest of its vectors that is copied to a longer place meanwhile.
     pub(crate) fn bytes_with(&self, other: &Self, places: &[u32]) -> (usize, usize) {
@@ -213,13 +203,15 @@ impl Column {
             grown_capacity(capacity, needed) * bytes
         };
         let rows = places.len();
-        let values = match &self.values {
-            Values::Integer(values) => grown(values.len(), values.capacity(), rows, 8),
-            Values::Real(values) => grown(values.len(), values.capacity(), rows, 8),
-            Values::Bytes { offsets, bytes } => {
+        let values = match (&self.values, &other.values) {
+            (Values::Integer(values), _) => grown(values.len(), values.capacity(), rows, 8),
+            (Values::Real(values), _) => grown(values.len(), values.capacity(), rows, 8),
+            (Values::Bytes { offsets, bytes }, Values::Bytes { offsets: from, bytes: its }) => {
+                let room = bytes.capacity() - bytes.len();
                 grown(offsets.len(), offsets.capacity(), rows, 4)
-                    + grown(bytes.len(), bytes.capacity(), other.text_bytes(places), 1)
+                    + grown(bytes.len(), bytes.capacity(), wanted_room(room, from, its, places), 1)
             }
+            _ => unreachable!("columns of one type"),
         };
         (values + self.validity.capacity(), moved_bytes)
     }
@@ -240,7 +232,8 @@ impl Column {
             }
             (Values::Bytes { offsets, bytes }, Values::Bytes { offsets: from, bytes: its }) => {
                 grow(offsets, places.len());
-                grow(bytes, other.text_bytes(places));
+                let room = bytes.capacity() - bytes.len();
+                grow(bytes, wanted_room(room, from, its, places));
                 for &place in places {
                     bytes.extend_from_slice(&its[range_of(from, place as usize)]);
                     offsets.push(offset_of(bytes.len()));
@@ -337,6 +330,14 @@ fn grow<T>(values: &mut Vec<T>, more: usize) {
     let needed = values.len() + more;
     if needed > values.capacity() {
         values.reserve_exact(grown_capacity(values.capacity(), needed) - values.len());
+    }
+}
+
+/// The room that the texts of some rows want; there is enough, and nobody adds them up, where all would fit.
+fn wanted_room(room: usize, offsets: &[i32], texts: &[u8], places: &[u32]) -> usize {
+    match texts.len() <= room {
+        true => 0,
+        false => places.iter().map(|&place| range_of(offsets, place as usize).len()).sum(),
     }
 }
 

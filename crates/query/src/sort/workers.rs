@@ -22,7 +22,7 @@ use super::runs::{SharedRuns, Sorted, SortedRows};
 use super::{Settings, feed, former};
 use crate::execution::Memory;
 use crate::relation::{Relation, RelationSize};
-use crate::spill::{Bucket, FENCE_KEY_BYTES_MAX};
+use crate::spill::{Bucket, beginning};
 use crate::tuple::{Area, TupleBatch};
 use crate::work::Work;
 use crate::workers::{Barrier, Morsels, run_workers};
@@ -292,9 +292,9 @@ fn sample(rows: &SortedRows<'_>, key: &Key) -> Result<Vec<(Vec<u8>, u64)>, Query
         let tuple = rows.tuple(index);
         key_bytes.clear();
         key.encode(tuple, &mut key_bytes)?;
-        let kept = key_bytes[..key_bytes.len().min(FENCE_KEY_BYTES_MAX)].to_vec();
         let count = step.min(rows.len() - index);
-        samples.push((kept, (tuple.cell_bytes() + (count - 1) * mean_bytes) as u64));
+        samples
+            .push((beginning(&key_bytes), (tuple.cell_bytes() + (count - 1) * mean_bytes) as u64));
     }
     Ok(samples)
 }

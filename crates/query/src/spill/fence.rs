@@ -21,7 +21,7 @@ use nandu_base::to_u32;
 /// Fences of a run at most.
 const FENCE_COUNT_MAX: usize = 32;
 /// Bytes of a key that a fence keeps at most: keys that are alike so far are in one range.
-pub(crate) const FENCE_KEY_BYTES_MAX: usize = 256;
+const FENCE_KEY_BYTES_MAX: usize = 256;
 /// Bytes of the fences of a run at most.
 const RUN_FENCE_BYTES_MAX: usize = 4 << 10;
 
@@ -121,6 +121,11 @@ impl FencedRuns {
     }
 }
 
+/// What is kept of a key by which ranges are told apart.
+pub(crate) fn beginning(key_bytes: &[u8]) -> Vec<u8> {
+    key_bytes[..key_bytes.len().min(FENCE_KEY_BYTES_MAX)].to_vec()
+}
+
 /// Drops fences of runs, evenly, until they take so many bytes at most.
 pub(crate) fn limit_fences(runs: &mut [Bucket], limit_bytes: usize) {
     let mut fence_bytes: usize = runs.iter().map(Bucket::fence_bytes).sum();
@@ -162,7 +167,7 @@ impl SpillWriter<'_> {
         let (page, offset) = self.place();
         let bytes_before = self.bucket.cell_bytes;
         let Some(fences) = &mut self.fences else { return };
-        let key_bytes = key_bytes[..key_bytes.len().min(FENCE_KEY_BYTES_MAX)].to_vec();
+        let key_bytes = beginning(key_bytes);
         fences.made.push(Fence { key_bytes, page: to_u32(page), offset, bytes_before });
         while fences.are_too_many() {
             fences.thin_out();
