@@ -398,12 +398,16 @@ impl Trial<'_> {
         i64::from(memory_pages) * i64::from(PAGE_BYTES) + self.shape.row_bytes(kind, memory_pages)
     }
 
-    /// Each worker merges a range of the runs of all, which are as long as a share.
+    /// Each worker merges a range of the runs of all, which are as long as a share; of so many, the rows at hand are
+    /// no more than half as long as the longest on average.
     fn allotted_to_workers(&self, kind: Option<JoinKind>) -> i64 {
         let memory_pages = self.memory.0;
         let share_pages = memory_pages / u32::try_from(WORKER_COUNT).unwrap();
-        let row_bytes = WORKER_COUNT * self.shape.row_bytes(kind, share_pages);
-        i64::from(memory_pages) * i64::from(PAGE_BYTES) + row_bytes
+        let row_bytes = match kind {
+            None | Some(JoinKind::SortMerge) => self.shape.row_bytes(kind, share_pages) / 2,
+            kind => self.shape.row_bytes(kind, memory_pages),
+        };
+        i64::from(memory_pages) * i64::from(PAGE_BYTES) + WORKER_COUNT * row_bytes
     }
 
     fn measure_joins(&self, join_type: JoinType, measured: &mut Measured) {
