@@ -1,5 +1,6 @@
-//! Nandu beside its peers, side by side in one run: its B+-tree, `cargo xtask compare-btree`, and its
-//! joins, `cargo xtask compare-joins`, which are the module of that name.
+//! Nandu beside its peers, side by side in one run: its B+-tree, `cargo xtask compare-btree`, its joins,
+//! `cargo xtask compare-joins`, and its sort of records beyond memory, `cargo xtask compare-external`;
+//! the latter two are the modules of these names.
 //!
 //! ```text
 //!   plan: for each r, round, phase, engine ─► a process of its own, inside a memory limit
@@ -8,19 +9,22 @@
 //! ```
 //!
 //! Outside the building: nothing uses this crate. What is measured and what must be installed
-//! stands in `docs/compare.md` and `docs/compare-joins.md`.
+//! stands in `docs/compare.md`, `docs/compare-joins.md` and `docs/compare-external.md`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the terminal")]
 
 mod busy;
 mod engine;
+mod external;
 mod joins;
 mod left_out;
 mod limit;
 mod measure;
 mod phase;
 mod plan;
+mod process;
 mod results;
+mod stock;
 mod table;
 mod workload;
 
@@ -70,6 +74,11 @@ fn main() -> ExitCode {
     let outcome = match arguments.as_slice() {
         [_, word, job] if word == phase::SUBCOMMAND => phase::run_as_process(job),
         [_, word, job] if word == joins::SUBCOMMAND => joins::run_as_process(job),
+        [_, word, job] if word == external::SUBCOMMAND => external::run_as_process(job),
+        [_, word, rest @ ..] if word == external::COMPARISON => {
+            let name = std::iter::once(word).chain(rest);
+            external::run(&external::Options::parse_from(name))
+        }
         [_, word, rest @ ..] if word == joins::COMPARISON => {
             let name = std::iter::once(word).chain(rest);
             joins::run(&joins::Options::parse_from(name))

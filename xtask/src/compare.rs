@@ -20,6 +20,8 @@ pub(crate) enum Comparison {
     Btree,
     /// The joins beside query engines.
     Joins,
+    /// The sort of records beyond memory beside other sorts.
+    External,
 }
 
 /// Builds and runs the comparison in `root`.
@@ -30,6 +32,7 @@ pub(crate) fn run(root: &Path, comparison: Comparison, options: &Options) -> Res
     let (name, words) = match comparison {
         Comparison::Btree => ("compare-btree", None),
         Comparison::Joins => ("compare-joins", Some("joins")),
+        Comparison::External => ("compare-external", Some("external")),
     };
     let status = Command::new("cargo")
         .args(["run", "--quiet", "--release", "--package", "nandu-compare", "--manifest-path"])

@@ -46,6 +46,9 @@ enum Chore {
     /// Run the joins and their peers side by side under memory limits and keep the tables in
     /// results/.
     CompareJoins(compare::Options),
+    /// Run the sort of records beyond memory and its peers side by side and keep the table in
+    /// results/.
+    CompareExternal(compare::Options),
     /// Run the benchmarks of the storage engine several times and keep the medians.
     BenchStorage(bench_storage::Options),
     /// Run Miri over the unsafe code that it can run; needs a nightly compiler with Miri.
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Chore::FailCalls(options) => fail_calls::run(&root, &options),
         Chore::Fuzz(options) => fuzz::run(&root, &options),
         Chore::CompareJoins(options) => compare::run(&root, Comparison::Joins, &options),
+        Chore::CompareExternal(options) => compare::run(&root, Comparison::External, &options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -15,7 +15,7 @@ use super::contender::{Contender, Format, Means};
 use super::process::{self, Job};
 use super::query::Query;
 use super::results::{self, Sample};
-use super::stock::{self, Stock};
+use super::stock::Stock;
 use super::table;
 use crate::Failure;
 use crate::limit::{drop_caches, files_below};
@@ -283,7 +283,7 @@ pub(crate) fn run(options: &Options) -> Result<String, Failure> {
     }
     let directory = match &options.directory {
         Some(directory) => directory.clone(),
-        None => stock::default_directory()?,
+        None => crate::stock::default_directory("compare-joins")?,
     };
     let stock = Stock::open(&directory)?;
     let root = crate::plan::repository_root();

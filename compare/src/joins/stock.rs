@@ -15,6 +15,7 @@ use super::contender::Format;
 use super::nandu;
 use super::query::{Query, TABLES};
 use crate::Failure;
+use crate::stock::{complete, failure_at, make_directory, python, write};
 use std::collections::BTreeSet;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -53,7 +54,7 @@ impl Stock {
         for (name, text) in SCRIPTS {
             write(&scripts.join(name), text)?;
         }
-        stock.install()?;
+        python::install(&stock.environment(), REQUIREMENTS)?;
         Ok(stock)
     }
 
@@ -62,9 +63,13 @@ impl Stock {
         &self.directory
     }
 
+    fn environment(&self) -> PathBuf {
+        self.directory.join("environment")
+    }
+
     /// The interpreter with the peers.
     pub(crate) fn python(&self) -> PathBuf {
-        self.directory.join("environment/bin/python")
+        python::interpreter(&self.environment())
     }
 
     /// The directory of the scripts.
@@ -203,61 +208,9 @@ impl Stock {
         command.arg(self.scripts().join("prepare.py")).arg(job.to_string());
         complete(&mut command, "making tables")
     }
-
-    fn install(&self) -> Result<(), Failure> {
-        let environment = self.directory.join("environment");
-        let installed = environment.join("requirements.txt");
-        if std::fs::read_to_string(&installed).is_ok_and(|text| text == REQUIREMENTS) {
-            return Ok(());
-        }
-        eprintln!("installing the peers into {}", environment.display());
-        let mut make = Command::new("python3");
-        make.args(["-m", "venv", "--clear"]).arg(&environment);
-        complete(&mut make, "python3 -m venv (Debian: apt-get install python3-venv)")?;
-        let mut install = Command::new(self.python());
-        install
-            .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
-            .args(REQUIREMENTS.lines());
-        complete(&mut install, "pip install")?;
-        // Written last, so that half an environment is made anew.
-        write(&installed, REQUIREMENTS)
-    }
 }
 
 /// The file of a table.
 pub(crate) fn parquet_name(table: &str) -> String {
     format!("{table}.parquet")
-}
-
-/// The user's directory for what can be made again.
-///
-/// # Errors
-/// If there is no home directory.
-pub(crate) fn default_directory() -> Result<PathBuf, Failure> {
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    set("XDG_CACHE_HOME")
-        .or_else(|| set("HOME").map(|home| home.join(".cache")))
-        .map(|cache| cache.join("nandu/compare-joins"))
-        .ok_or_else(|| Failure::Run("there is no home directory; name one by --directory".into()))
-}
-
-fn complete(command: &mut Command, what: &str) -> Result<(), Failure> {
-    let output = command.output().map_err(|error| Failure::Missing(format!("{what}: {error}")))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let errors = String::from_utf8_lossy(&output.stderr);
-    Err(Failure::Run(format!("{what}: {}: {}", output.status, errors.trim())))
-}
-
-fn make_directory(path: &Path) -> Result<(), Failure> {
-    std::fs::create_dir_all(path).map_err(|error| failure_at(path, &error))
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text).map_err(|error| failure_at(path, &error))
-}
-
-fn failure_at(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::Run(format!("{}: {error}", path.display()))
 }

@@ -151,8 +151,8 @@ impl<A: Record, B: Record, C: Record> Record for (A, B, C) {
     }
 }
 
-/// An order of records.
-pub trait Order<R>: Clone {
+/// An order of records. A thread may sort by it.
+pub trait Order<R>: Clone + Send + 'static {
     /// A number that is never greater for a record that comes first.
     fn prefix(&self, record: &R) -> u64;
 
@@ -186,7 +186,7 @@ impl<R: Record> Order<R> for Natural {
 #[derive(Clone, Copy, Debug)]
 pub struct By<F>(pub F);
 
-impl<R: Record, K: Record, F: Fn(&R) -> K + Clone> Order<R> for By<F> {
+impl<R: Record, K: Record, F: Fn(&R) -> K + Clone + Send + 'static> Order<R> for By<F> {
     #[inline]
     fn prefix(&self, record: &R) -> u64 {
         self.0(record).prefix()

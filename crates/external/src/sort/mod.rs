@@ -8,16 +8,20 @@
 //!                                             SortedStream ◄──────── last merge, one block a run
 //! ```
 //!
-//! | with M memory of b blocks, w = min(in flight, b / 5) | |
+//! | with M memory of b blocks, w = min(in flight, b / 5), p = 3 from 64 blocks on, 1 below | |
 //! | --- | --- |
-//! | records of a run | (M - (1 + w) blocks) / bytes of a record in memory |
+//! | records of a run | (M - (1 + w) blocks) / bytes of a record in memory / p |
 //! | runs of a merge in between, and of the last | b - 1 - 2w, b - w |
+//!
+//! With p = 3 a third of the memory is filled while one is sorted and one is written; runs are
+//! shorter, of which there is room for many then.
 //!
 //! 1. What comes out is what went in, in order; equal records are not told apart.
 //! 2. A merge in between takes the smallest runs, and as few as make the later ones full.
-//! 3. Where all fits into a run's memory nothing is written.
+//! 3. Where all fits into the p pieces of memory nothing is written.
 
 mod merge;
+mod pieces;
 mod sorted;
 
 pub use sorted::SortedStream;
@@ -27,16 +31,27 @@ use crate::store::Buffers;
 use crate::{ExternalError, Memory, Order, Record, RecordStream, Store, Vector, VectorWriter};
 use merge::Merge;
 use nandu_base::to_index;
+use pieces::{Outgoing, Piece, PieceMerge, sort_in_memory};
 use sorted::Source;
+use std::collections::VecDeque;
 
 /// Fewest blocks of memory with which records are sorted: two to be merged, one to be written.
 const BLOCK_COUNT_MIN: u64 = 3;
+/// From so many blocks on memory is divided into pieces: a merge takes so many runs then that it
+/// does not matter that they are shorter.
+const BLOCK_COUNT_OF_PIECES: u64 = 64;
+/// One that is filled, one that is sorted, one that is written.
+const PIECE_COUNT: u64 = 3;
 
 /// How memory is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Division {
-    /// Records of a run.
+    /// How many pieces memory is divided into.
+    piece_count: u64,
+    /// Records of a piece, which become a run.
     run_records: u64,
+    /// Records of a block.
+    per_block: u64,
     /// Blocks by which a run is written.
     write_blocks: u64,
     /// Blocks that a merge reads ahead.
@@ -48,13 +63,14 @@ struct Division {
 
 impl Division {
     fn new<R: Record>(store: &Store, memory: &Memory) -> Result<Self, ExternalError> {
-        store.per_block::<R>()?;
+        let per_block = store.per_block::<R>()?;
         let blocks = memory.bytes() / store.block_bytes();
         let ahead_blocks = u64::from(store.settings().in_flight).min(blocks / 5);
         let write_blocks = 1 + ahead_blocks;
         let record_bytes = size_of::<R>().max(1) as u64;
         let room = memory.bytes().saturating_sub(write_blocks * store.block_bytes());
-        let run_records = room / record_bytes;
+        let piece_count = if blocks < BLOCK_COUNT_OF_PIECES { 1 } else { PIECE_COUNT };
+        let run_records = room / record_bytes / piece_count;
         if blocks < BLOCK_COUNT_MIN || run_records == 0 {
             return Err(ExternalError::TooLittleMemory {
                 operator: "a sort".to_owned(),
@@ -64,7 +80,9 @@ impl Division {
         }
         let fan_in = blocks - ahead_blocks - write_blocks;
         Ok(Self {
+            piece_count,
             run_records,
+            per_block,
             write_blocks,
             ahead_blocks,
             fan_in,
@@ -79,9 +97,13 @@ pub struct Sorter<R, O> {
     store: Store,
     order: O,
     division: Division,
-    /// Records of the run that is being made, and how many there is memory for, 0 before the first.
+    /// The piece that is filled, and at how many records there is something to do: 0 before the
+    /// first.
     records: Vec<R>,
-    limit: usize,
+    mark: usize,
+    /// Full pieces, the oldest first.
+    pieces: VecDeque<Piece<R>>,
+    outgoing: Option<Outgoing<R>>,
     runs: Vec<Vector<R>>,
     /// All of it; parts are split off for blocks.
     memory: Memory,
@@ -96,17 +118,24 @@ impl<R: Record, O: Order<R>> Sorter<R, O> {
     /// If a block holds no record, or memory is less than three blocks and a record.
     pub fn new(store: &Store, order: O, memory: Memory) -> Result<Self, ExternalError> {
         let division = Division::new::<R>(store, &memory)?;
-        Ok(Self {
-            store: store.clone(),
+        Ok(Self::with_division(store.clone(), order, division, memory))
+    }
+
+    /// An empty one.
+    fn with_division(store: Store, order: O, division: Division, memory: Memory) -> Self {
+        Self {
+            store,
             order,
             division,
             records: Vec::new(),
-            limit: 0,
+            mark: 0,
+            pieces: VecDeque::new(),
+            outgoing: None,
             runs: Vec::new(),
             memory,
             len: 0,
             failure: Failure::default(),
-        })
+        }
     }
 
     /// The same with `bytes` of the store's grant.
@@ -130,10 +159,10 @@ impl<R: Record, O: Order<R>> Sorter<R, O> {
         self.len == 0
     }
 
-    /// How many runs were written so far.
+    /// How many runs were written so far, or are being written.
     #[must_use]
-    pub const fn run_count(&self) -> usize {
-        self.runs.len()
+    pub fn run_count(&self) -> usize {
+        self.runs.len() + usize::from(self.outgoing.is_some())
     }
 
     /// Puts a record in.
@@ -142,7 +171,7 @@ impl<R: Record, O: Order<R>> Sorter<R, O> {
     /// If there is no room, or the device fails; then for good.
     #[inline]
     pub fn push(&mut self, record: R) -> Result<(), ExternalError> {
-        if self.records.len() == self.limit {
+        if self.records.len() == self.mark {
             self.make_room()?;
         }
         self.records.push(record);
@@ -164,38 +193,91 @@ impl<R: Record, O: Order<R>> Sorter<R, O> {
         Ok(())
     }
 
-    /// Takes the memory of a run, or writes the run that fills it.
+    /// Takes memory, hands a full piece on, or writes some of the piece that is on its way out.
     #[cold]
     fn make_room(&mut self) -> Result<(), ExternalError> {
         self.failure.check()?;
-        if self.limit == 0 {
-            // The system gives pages of it as they are touched: few records take little.
-            let limit = to_index(self.division.run_records);
-            self.records.try_reserve_exact(limit).map_err(|error| {
-                let what = format!("no memory for {limit} records to sort: {error}; grant less");
-                ExternalError::Invalid { what }
-            })?;
-            self.limit = limit;
-            return Ok(());
+        let made = self.try_make_room();
+        if made.is_err() {
+            // Each further record comes here again.
+            self.records = Vec::new();
+            self.mark = 0;
         }
-        let written = self.write_run();
-        self.failure.note(written)
+        self.failure.note(made)
     }
 
-    fn write_run(&mut self) -> Result<(), ExternalError> {
-        let order = &self.order;
-        self.records.sort_unstable_by(|left, right| order.compare_by_prefix(left, right));
+    fn try_make_room(&mut self) -> Result<(), ExternalError> {
+        let limit = to_index(self.division.run_records);
+        let per_block = to_index(self.division.per_block);
+        if self.mark == 0 {
+            self.records = self.new_piece()?;
+        } else if self.records.len() == limit {
+            self.turn()?;
+        } else if let Some(outgoing) = &mut self.outgoing {
+            outgoing.write(per_block)?;
+        }
+        // A block goes out for somewhat less than a block that comes in, so that the last ones
+        // have landed when their buffers are wanted again.
+        let step = (per_block - per_block / 16).max(1);
+        self.mark = match self.outgoing {
+            Some(_) => limit.min(self.records.len() + step),
+            None => limit,
+        };
+        Ok(())
+    }
+
+    fn new_piece(&self) -> Result<Vec<R>, ExternalError> {
+        // The system gives pages of it as they are touched: few records take little.
+        let limit = to_index(self.division.run_records);
+        let mut records = Vec::new();
+        records.try_reserve_exact(limit).map_err(|error| {
+            let what = format!("no memory for {limit} records to sort: {error}; grant less");
+            ExternalError::Invalid { what }
+        })?;
+        Ok(records)
+    }
+
+    /// The piece that is filled is full: another one takes its place.
+    fn turn(&mut self) -> Result<(), ExternalError> {
+        self.sort_filled();
+        let is_first_round = self.outgoing.is_none();
+        if is_first_round && (self.pieces.len() as u64) < self.division.piece_count {
+            self.records = self.new_piece()?;
+            return Ok(());
+        }
+        let outgoing = match self.outgoing.take() {
+            Some(outgoing) => outgoing,
+            None => self.begin_run()?.expect("a piece is full"),
+        };
+        self.records = self.end_run(outgoing)?;
+        self.outgoing = self.begin_run()?;
+        Ok(())
+    }
+
+    /// Has the piece that was filled be sorted.
+    fn sort_filled(&mut self) {
+        let filled = std::mem::take(&mut self.records);
+        let piece = match self.division.piece_count {
+            1 => Piece::sorted(filled, &self.order),
+            _ => Piece::sorted_by_thread(filled, &self.order),
+        };
+        self.pieces.push_back(piece);
+    }
+
+    /// Begins to write the oldest of the full pieces.
+    fn begin_run(&mut self) -> Result<Option<Outgoing<R>>, ExternalError> {
+        let Some(piece) = self.pieces.pop_front() else { return Ok(None) };
         let bytes = self.division.write_blocks * self.store.block_bytes();
         let buffers = Buffers::of(&self.store, self.memory.split_off(bytes));
-        let mut writer = VectorWriter::with(buffers, self.records.len() as u64)?;
-        for &record in &self.records {
-            writer.push(record)?;
-        }
-        let (run, memory) = writer.finish_with_memory()?;
+        Outgoing::new(piece.into_records(), buffers).map(Some)
+    }
+
+    /// Writes the rest of a run, and gives the memory of its records.
+    fn end_run(&mut self, outgoing: Outgoing<R>) -> Result<Vec<R>, ExternalError> {
+        let (run, memory, records) = outgoing.finish()?;
         self.memory.join(memory);
         self.runs.push(run);
-        self.records.clear();
-        Ok(())
+        Ok(records)
     }
 
     /// All records in order.
@@ -204,23 +286,40 @@ impl<R: Record, O: Order<R>> Sorter<R, O> {
     /// If there is no room, or the device fails.
     pub fn finish(mut self) -> Result<SortedStream<R, O>, ExternalError> {
         self.failure.check()?;
-        if self.runs.is_empty() {
-            let Self { store, order, division, mut records, limit, memory, .. } = self;
-            records.sort_unstable_by(|left, right| order.compare_by_prefix(left, right));
-            let source = Source::Memory { records, next: 0, limit, memory };
-            return Ok(SortedStream::new(source, store, order, division));
+        if self.run_count() == 0 {
+            return Ok(self.finish_in_memory());
         }
         if !self.records.is_empty() {
-            self.write_run()?;
+            self.sort_filled();
         }
-        // Blocks of runs take their place.
+        // Blocks of runs take the place of pieces.
         self.records = Vec::new();
+        if let Some(outgoing) = self.outgoing.take() {
+            self.end_run(outgoing)?;
+        }
+        while let Some(outgoing) = self.begin_run()? {
+            self.end_run(outgoing)?;
+        }
         while self.runs.len() as u64 > self.division.last_fan_in {
             self.merge_some()?;
         }
         let Self { store, order, division, runs, memory, .. } = self;
         let merge = Merge::new(runs, order.clone(), memory, division.ahead_blocks)?;
         Ok(SortedStream::new(Source::Merge(merge), store, order, division))
+    }
+
+    /// The same where nothing was written.
+    fn finish_in_memory(self) -> SortedStream<R, O> {
+        let Self { store, order, division, mut records, mark, pieces, memory, .. } = self;
+        sort_in_memory(&mut records, &order);
+        let source = if pieces.is_empty() {
+            Source::Memory { records, next: 0, mark, memory }
+        } else {
+            let mut pieces: Vec<Vec<R>> = pieces.into_iter().map(Piece::into_records).collect();
+            pieces.push(records);
+            Source::Pieces(PieceMerge::new(pieces, order.clone(), memory))
+        };
+        SortedStream::new(source, store, order, division)
     }
 
     /// Merges as many of the smallest runs as make later merges full.
@@ -257,8 +356,13 @@ impl<R: Record, O: Order<R>> Sorter<R, O> {
     /// If they do not.
     pub fn audit(&self) {
         let in_runs: u64 = self.runs.iter().map(Vector::len).sum();
-        assert_eq!(in_runs + self.records.len() as u64, self.len, "invariant 1");
+        let full: usize = self.pieces.iter().map(Piece::len).sum();
+        let going = self.outgoing.as_ref().map_or(0, Outgoing::len);
+        let in_memory = (full + going + self.records.len()) as u64;
+        assert_eq!(in_runs + in_memory, self.len, "invariant 1");
         assert!(self.records.len() as u64 <= self.division.run_records, "memory");
+        let pieces = self.pieces.len() as u64 + u64::from(self.outgoing.is_some());
+        assert!(pieces < self.division.piece_count, "memory");
         self.runs.iter().for_each(Vector::audit);
     }
 }

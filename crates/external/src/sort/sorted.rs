@@ -1,8 +1,8 @@
 //! What a sort gives: records in order, from memory or from the last merge.
 
 use super::merge::Merge;
+use super::pieces::PieceMerge;
 use super::{Division, Sorter};
-use crate::error::Failure;
 use crate::{ExternalError, Memory, Order, Record, RecordStream, Store};
 
 /// Records in order.
@@ -17,8 +17,10 @@ pub struct SortedStream<R, O> {
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one of them for a sort")]
 pub(super) enum Source<R, O> {
-    /// All of them, the next one, and how many there is memory for.
-    Memory { records: Vec<R>, next: usize, limit: usize, memory: Memory },
+    /// All of them, the next one, and at how many a sorter has something to do.
+    Memory { records: Vec<R>, next: usize, mark: usize, memory: Memory },
+    /// Pieces of memory.
+    Pieces(PieceMerge<R, O>),
     /// The last merge.
     Merge(Merge<R, O>),
 }
@@ -38,15 +40,15 @@ impl<R: Record, O: Order<R>> SortedStream<R, O> {
     #[must_use]
     pub fn into_sorter(self) -> Sorter<R, O> {
         let Self { source, store, order, division } = self;
-        let (records, limit, memory) = match source {
-            Source::Memory { mut records, limit, memory, .. } => {
+        let (records, mark, memory) = match source {
+            Source::Memory { mut records, mark, memory, .. } => {
                 records.clear();
-                (records, limit, memory)
+                (records, mark, memory)
             }
+            Source::Pieces(pieces) => (Vec::new(), 0, pieces.into_memory()),
             Source::Merge(merge) => (Vec::new(), 0, merge.into_memory()),
         };
-        let (runs, len, failure) = (Vec::new(), 0, Failure::default());
-        Sorter { store, order, division, records, limit, runs, memory, len, failure }
+        Sorter { records, mark, ..Sorter::with_division(store, order, division, memory) }
     }
 }
 
@@ -61,6 +63,7 @@ impl<R: Record, O: Order<R>> RecordStream for SortedStream<R, O> {
                 *next += usize::from(record.is_some());
                 Ok(record)
             }
+            Source::Pieces(pieces) => Ok(pieces.next()),
             Source::Merge(merge) => merge.next(),
         }
     }
@@ -68,6 +71,7 @@ impl<R: Record, O: Order<R>> RecordStream for SortedStream<R, O> {
     fn left_count(&self) -> Option<u64> {
         Some(match &self.source {
             Source::Memory { records, next, .. } => (records.len() - next) as u64,
+            Source::Pieces(pieces) => pieces.left_count(),
             Source::Merge(merge) => merge.left_count(),
         })
     }

@@ -1,0 +1,226 @@
+//! The peers: what of them is built or made before a run, and how each is called.
+//!
+//! ```text
+//!   DIRECTORY/environment/   Python with DuckDB
+//!             programs/      stxxl_sort, built here, and duckdb_sort.py
+//!             data/N-seed/   sort.duckdb, sort.txt
+//!             temporary/     where all write
+//! ```
+
+use super::contender::Contender;
+use super::{Checksum, Job, RECORD_BYTES, key_of};
+use crate::Failure;
+use crate::process::Meter;
+use crate::stock::{complete, failure_at, make_directory, python, write};
+use serde_json::Value;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What `pip` installs; the figures are those of these versions.
+pub(super) const REQUIREMENTS: &str = "duckdb==2.0.0\nnumpy==2.3.5\n";
+const DUCKDB_SCRIPT: &str = include_str!("peers/duckdb_sort.py");
+const STXXL_SOURCE: &str = include_str!("peers/stxxl_sort.cpp");
+/// How its program is built: as fast as the compiler makes it for this machine.
+pub(super) const STXXL_FLAGS: [&str; 5] =
+    ["-O3", "-march=native", "-DNDEBUG", "-fopenmp", "-pthread"];
+
+/// The directory with all of it.
+pub(super) struct Stock {
+    directory: PathBuf,
+}
+
+impl Stock {
+    /// Builds and installs in `directory` what is missing for `contenders`.
+    ///
+    /// # Errors
+    /// If a compiler, a library, Python or the registry are missing.
+    pub(super) fn open(directory: &Path, contenders: &[Contender]) -> Result<Self, Failure> {
+        make_directory(directory)?;
+        let directory = directory.canonicalize().map_err(|error| failure_at(directory, &error))?;
+        let stock = Self { directory };
+        make_directory(&stock.programs())?;
+        make_directory(&stock.temporary())?;
+        if contenders.contains(&Contender::Duckdb) {
+            write(&stock.programs().join("duckdb_sort.py"), DUCKDB_SCRIPT)?;
+            python::install(&stock.environment(), REQUIREMENTS)?;
+        }
+        let stxxl = [Contender::StxxlSort, Contender::StxxlKsort];
+        if contenders.iter().any(|it| stxxl.contains(it)) {
+            stock.build_stxxl()?;
+        }
+        Ok(stock)
+    }
+
+    fn build_stxxl(&self) -> Result<(), Failure> {
+        let (source, program) =
+            (self.programs().join("stxxl_sort.cpp"), self.programs().join("stxxl_sort"));
+        let is_same = std::fs::read_to_string(&source).is_ok_and(|text| text == STXXL_SOURCE);
+        if is_same && program.exists() {
+            return Ok(());
+        }
+        write(&source, STXXL_SOURCE)?;
+        eprintln!("building {}", program.display());
+        let mut compiler = Command::new("g++");
+        compiler.args(STXXL_FLAGS).arg("-o").arg(&program).arg(&source).arg("-lstxxl");
+        complete(&mut compiler, "g++ with STXXL (Debian: apt-get install g++ libstxxl-dev)")
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    fn environment(&self) -> PathBuf {
+        self.directory.join("environment")
+    }
+
+    pub(super) fn python(&self) -> PathBuf {
+        python::interpreter(&self.environment())
+    }
+
+    pub(super) fn programs(&self) -> PathBuf {
+        self.directory.join("programs")
+    }
+
+    /// Where everybody writes.
+    pub(super) fn temporary(&self) -> PathBuf {
+        self.directory.join("temporary")
+    }
+
+    /// Where inputs of so many records lie.
+    pub(super) fn data(&self, record_count: u64, seed: u64) -> PathBuf {
+        self.directory.join(format!("data/{record_count}-seed{seed}"))
+    }
+
+    /// Removes what was written.
+    ///
+    /// # Errors
+    /// If something cannot be removed.
+    pub(super) fn clear_temporary(&self) -> Result<(), Failure> {
+        let temporary = self.temporary();
+        std::fs::remove_dir_all(&temporary).map_err(|error| failure_at(&temporary, &error))?;
+        make_directory(&temporary)
+    }
+
+    /// Makes the files that `job`'s contender reads, unless they are there.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub(super) fn make_input(&self, job: &Job) -> Result<(), Failure> {
+        make_directory(&job.data)?;
+        match job.contender {
+            Contender::GnuSort if !text_of(job).exists() => make_text(job),
+            Contender::Duckdb if !job.data.join("made").exists() => {
+                eprintln!("making a table of {} records", job.record_count);
+                let making = Job { make: true, memory_bytes: 2 << 30, ..job.clone() };
+                let text = serde_json::to_string(&making)
+                    .map_err(|error| Failure::Run(error.to_string()))?;
+                let mut command = Command::new(&job.python);
+                command.arg(job.programs.join("duckdb_sort.py")).arg(text);
+                complete(&mut command, "making a table")?;
+                write(&job.data.join("made"), "")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn text_of(job: &Job) -> PathBuf {
+    job.data.join("sort.txt")
+}
+
+/// Lines of a key and a payload, in hexadecimal digits, so that text and numbers have one order.
+fn make_text(job: &Job) -> Result<(), Failure> {
+    let path = text_of(job);
+    eprintln!("writing {}", path.display());
+    let part = path.with_extension("part");
+    let fail = |error: std::io::Error| failure_at(&part, &error);
+    let mut file = BufWriter::with_capacity(1 << 20, File::create(&part).map_err(fail)?);
+    for number in 0..job.record_count {
+        writeln!(file, "{:016x} {number:016x}", key_of(number, job.seed)).map_err(fail)?;
+    }
+    file.into_inner().map_err(|error| fail(error.into_error()))?.sync_all().map_err(fail)?;
+    std::fs::rename(&part, &path).map_err(fail)
+}
+
+/// Becomes STXXL's program.
+pub(super) fn become_stxxl(job: &Job, variant: &str) -> Result<String, Failure> {
+    let program = job.programs.join("stxxl_sort");
+    let error = Command::new(&program)
+        .arg(variant)
+        .arg(job.temp.join("stxxl"))
+        .args([job.memory_bytes, job.record_count, job.seed].map(|number| number.to_string()))
+        .env("OMP_NUM_THREADS", job.thread_count.to_string())
+        // It tells of its progress on stdout otherwise.
+        .env("STXXLLOGFILE", "/dev/null")
+        .env("STXXLERRLOGFILE", "/dev/null")
+        .exec();
+    Err(failure_at(&program, &error))
+}
+
+/// Becomes `DuckDB` in Python.
+pub(super) fn become_duckdb(job: &Job, text: &str) -> Result<String, Failure> {
+    let error = Command::new(&job.python).arg(job.programs.join("duckdb_sort.py")).arg(text).exec();
+    Err(failure_at(&job.python, &error))
+}
+
+/// GNU sort from a file into another one, which then is durable.
+pub(super) fn gnu_sort(job: &Job) -> Result<String, Failure> {
+    let sorted = job.temp.join("sorted.txt");
+    let meter = Meter::start()?;
+    let mut command = Command::new("sort");
+    command
+        .arg("--buffer-size")
+        .arg(format!("{}b", job.memory_bytes))
+        .arg("--parallel")
+        .arg(job.thread_count.to_string())
+        .arg("--temporary-directory")
+        .arg(&job.temp)
+        .arg("--output")
+        .arg(&sorted)
+        .arg(text_of(job))
+        .env("LC_ALL", "C");
+    complete(&mut command, "sort")?;
+    let fail = |error: std::io::Error| failure_at(&sorted, &error);
+    let file = File::open(&sorted).map_err(fail)?;
+    file.sync_all().map_err(fail)?;
+    let spent = meter.stop()?;
+    let mut checksum = Checksum::default();
+    for line in BufReader::with_capacity(1 << 20, file).lines() {
+        let line = line.map_err(fail)?;
+        let key = line.get(..16).and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        checksum.add(key.ok_or_else(|| Failure::Wrong(format!("a line is `{line}`")))?);
+    }
+    spent.answer(checksum.row(), None)
+}
+
+/// Two reads and two writes of all records' bytes by fio, with the blocks and requests in flight that
+/// our streams have.
+pub(super) fn fio(job: &Job) -> Result<String, Failure> {
+    let file = job.temp.join("fio");
+    let meter = Meter::start()?;
+    let mut seconds = 0.0;
+    for pattern in ["write", "read", "write", "read"] {
+        let output = Command::new("fio")
+            .args(["--name=job", "--output-format=json", "--direct=1", "--ioengine=io_uring"])
+            .arg(format!("--filename={}", file.display()))
+            .arg(format!("--size={}", job.record_count * RECORD_BYTES))
+            .arg(format!("--bs={}", job.block_bytes))
+            .arg(format!("--iodepth={}", job.in_flight + 1))
+            .arg(format!("--rw={pattern}"))
+            .arg("--end_fsync=1")
+            .output()
+            .map_err(|error| Failure::Missing(format!("fio: {error}")))?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let answer: Value = serde_json::from_slice(&output.stdout)
+            .map_err(|error| Failure::Run(format!("fio: {error}: {}", errors.trim())))?;
+        let runtime_ms = answer["jobs"][0][pattern]["runtime"].as_f64();
+        seconds += runtime_ms.ok_or_else(|| Failure::Run("fio tells no time".into()))? / 1e3;
+    }
+    let mut spent = meter.stop()?;
+    // Without what its processes take to start.
+    spent.seconds = seconds;
+    spent.answer(Vec::new(), None)
+}
