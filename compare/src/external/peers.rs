@@ -153,7 +153,6 @@ pub(super) fn become_stxxl(job: &Job, variant: &str) -> Result<String, Failure> 
         .arg(job.temp.join("stxxl"))
         .args([job.memory_bytes, job.record_count, job.seed].map(|number| number.to_string()))
         .env("OMP_NUM_THREADS", job.thread_count.to_string())
-        // It tells of its progress on stdout otherwise.
         .env("STXXLLOGFILE", "/dev/null")
         .env("STXXLERRLOGFILE", "/dev/null")
         .exec();

@@ -20,14 +20,20 @@ use std::cmp::Ordering;
 /// A record that plays.
 #[derive(Clone, Copy, Debug)]
 struct Leaf<R> {
-    prefix: u64,
     record: R,
     is_in: bool,
 }
 
+/// A leaf in a match: most are decided without a look at its record.
+#[derive(Clone, Copy, Debug, Default)]
+struct Player {
+    prefix: u64,
+    leaf: u32,
+}
+
 /// Bytes of memory that a leaf takes.
 pub(crate) const fn leaf_bytes<R>() -> u64 {
-    (size_of::<Leaf<R>>() + 2 * size_of::<u32>()) as u64
+    (size_of::<Leaf<R>>() + 2 * size_of::<Player>()) as u64
 }
 
 /// The tournament of the leaves.
@@ -35,9 +41,9 @@ pub(crate) const fn leaf_bytes<R>() -> u64 {
 pub(crate) struct LoserTree<R, O> {
     leaves: Vec<Leaf<R>>,
     /// The champion, then the losers.
-    nodes: Vec<u32>,
+    nodes: Vec<Player>,
     /// Winners, while a tree is built.
-    winners: Vec<u32>,
+    winners: Vec<Player>,
     in_count: usize,
     order: O,
 }
@@ -56,27 +62,33 @@ impl<R: Record, O: Order<R>> LoserTree<R, O> {
     /// Appends a leaf to a tree that is to be built: one that is out without a record.
     pub(crate) fn push(&mut self, record: Option<R>) {
         let leaf = match record {
-            Some(record) => Leaf { prefix: self.order.prefix(&record), record, is_in: true },
+            Some(record) => Leaf { record, is_in: true },
             None => match self.leaves.first() {
-                Some(&first) => Leaf { prefix: u64::MAX, is_in: false, ..first },
+                Some(&first) => Leaf { is_in: false, ..first },
                 // Any bytes do for a record that never comes out.
-                None => Leaf { prefix: u64::MAX, record: nothing(), is_in: false },
+                None => Leaf { record: nothing(), is_in: false },
             },
         };
         self.in_count += usize::from(leaf.is_in);
         self.leaves.push(leaf);
     }
 
+    fn player(&self, leaf: usize) -> Player {
+        let Leaf { record, is_in } = &self.leaves[leaf];
+        let prefix = if *is_in { self.order.prefix(record) } else { u64::MAX };
+        Player { prefix, leaf: to_u32(leaf as u64) }
+    }
+
     /// Has all leaves play.
     pub(crate) fn build(&mut self) {
         let count = self.leaves.len();
         self.nodes.clear();
-        self.nodes.resize(count.max(1), 0);
+        self.nodes.resize(count.max(1), Player::default());
         self.winners.clear();
-        self.winners.resize(count, 0);
+        self.winners.resize(count, Player::default());
         for node in (1..count).rev() {
             let winner_of = |child: usize| match child.checked_sub(count) {
-                Some(leaf) => to_u32(leaf as u64),
+                Some(leaf) => self.player(leaf),
                 None => self.winners[child],
             };
             let (left, right) = (winner_of(2 * node), winner_of(2 * node + 1));
@@ -87,8 +99,10 @@ impl<R: Record, O: Order<R>> LoserTree<R, O> {
             self.winners[node] = winner;
             self.nodes[node] = loser;
         }
-        if count > 1 {
-            self.nodes[0] = self.winners[1];
+        match count {
+            0 => {}
+            1 => self.nodes[0] = self.player(0),
+            _ => self.nodes[0] = self.winners[1],
         }
     }
 
@@ -98,7 +112,7 @@ impl<R: Record, O: Order<R>> LoserTree<R, O> {
         if self.in_count == 0 {
             return None;
         }
-        let leaf = self.nodes[0] as usize;
+        let leaf = self.nodes[0].leaf as usize;
         Some((leaf, self.leaves[leaf].record))
     }
 
@@ -110,61 +124,67 @@ impl<R: Record, O: Order<R>> LoserTree<R, O> {
     /// Puts another record in place of the champion's.
     #[inline]
     pub(crate) fn replace(&mut self, record: R) {
-        let leaf = self.nodes[0];
-        self.leaves[leaf as usize] =
-            Leaf { prefix: self.order.prefix(&record), record, is_in: true };
-        self.replay(leaf);
+        let leaf = self.nodes[0].leaf;
+        self.leaves[leaf as usize].record = record;
+        self.replay(Player { prefix: self.order.prefix(&record), leaf });
     }
 
     /// Has the champion be out.
     pub(crate) fn retire(&mut self) {
-        let leaf = self.nodes[0];
+        let leaf = self.nodes[0].leaf;
         let champion = &mut self.leaves[leaf as usize];
-        champion.prefix = u64::MAX;
         self.in_count -= usize::from(std::mem::take(&mut champion.is_in));
-        self.replay(leaf);
+        self.replay(Player { prefix: u64::MAX, leaf });
     }
 
     #[inline]
-    fn replay(&mut self, leaf: u32) {
-        let mut winner = leaf;
-        let mut node = (leaf as usize + self.leaves.len()) / 2;
+    fn replay(&mut self, player: Player) {
+        let mut winner = player;
+        let mut node = (player.leaf as usize + self.leaves.len()) / 2;
         while node > 0 {
             let other = self.nodes[node];
-            if self.beats(other, winner) {
-                self.nodes[node] = winner;
-                winner = other;
-            }
+            // Who wins is a coin's toss, which no processor foresees: both are chosen, not jumped to.
+            let other_wins = self.beats(other, winner);
+            self.nodes[node] = std::hint::select_unpredictable(other_wins, winner, other);
+            winner = std::hint::select_unpredictable(other_wins, other, winner);
             node /= 2;
         }
         self.nodes[0] = winner;
     }
 
     #[inline]
-    fn beats(&self, left: u32, right: u32) -> bool {
+    fn beats(&self, left: Player, right: Player) -> bool {
+        if left.prefix == right.prefix {
+            return self.beats_by_record(left.leaf, right.leaf);
+        }
+        left.prefix < right.prefix
+    }
+
+    #[cold]
+    fn beats_by_record(&self, left: u32, right: u32) -> bool {
         let (one, other) = (&self.leaves[left as usize], &self.leaves[right as usize]);
-        match one.prefix.cmp(&other.prefix) {
-            Ordering::Less => true,
-            Ordering::Greater => false,
-            Ordering::Equal => match (one.is_in, other.is_in) {
-                (true, true) => {
-                    let order = self.order.compare(&one.record, &other.record);
-                    order.then_with(|| left.cmp(&right)) == Ordering::Less
-                }
-                (is_in, _) => is_in,
-            },
+        match (one.is_in, other.is_in) {
+            (true, true) => {
+                let order = self.order.compare(&one.record, &other.record);
+                order.then_with(|| left.cmp(&right)) == Ordering::Less
+            }
+            (is_in, _) => is_in,
         }
     }
 
     /// Asserts the invariants.
     #[cfg(test)]
     pub(crate) fn audit(&self) {
-        let mut places = self.nodes.clone();
+        let mut places: Vec<u32> = self.nodes.iter().map(|player| player.leaf).collect();
         places.sort_unstable();
         let all: Vec<u32> = (0..to_u32(self.leaves.len() as u64)).collect();
         assert_eq!(places, all, "invariant 1");
         let champion = self.nodes[0];
-        let best = all.iter().all(|&leaf| leaf == champion || !self.beats(leaf, champion));
+        let best = all.iter().filter(|&&leaf| leaf != champion.leaf);
+        let best = { best }.all(|&leaf| !self.beats(self.player(leaf as usize), champion));
+        let is_current =
+            |player: &Player| player.prefix == self.player(player.leaf as usize).prefix;
+        assert!(self.nodes.iter().all(is_current), "a player has its record's prefix");
         assert!(best, "invariant 2");
     }
 }

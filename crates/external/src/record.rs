@@ -48,7 +48,10 @@ macro_rules! numbers {
 
             #[inline]
             fn encode(&self, bytes: &mut [u8]) {
-                bytes.copy_from_slice(&self.to_be_bytes());
+                // As an array, so that it is one store and not a call that copies.
+                let bytes: &mut [u8; Self::BYTES] =
+                    bytes.try_into().expect("a record has its bytes");
+                *bytes = self.to_be_bytes();
             }
 
             #[inline]
@@ -90,7 +93,8 @@ impl<const N: usize> Record for [u8; N] {
 
     #[inline]
     fn encode(&self, bytes: &mut [u8]) {
-        bytes.copy_from_slice(self);
+        let bytes: &mut [u8; N] = bytes.try_into().expect("a record has its bytes");
+        *bytes = *self;
     }
 
     #[inline]

@@ -70,7 +70,7 @@ def sort(job):
     read, written, dropped = (now - then for now, then in zip(traffic(), before))
     peak = peak_rss_bytes()
     count, total = connection.execute(
-        f"SELECT count(*), sum(((rowid + 1)::UHUGEINT * k) % {WORD}) % {WORD} FROM output"
+        f"SELECT count(*), sum((((rowid + 1)::UHUGEINT * k) % {WORD})::HUGEINT) % {WORD} FROM output"
     ).fetchone()
     connection.execute("DROP TABLE output")
     return {

@@ -12,6 +12,7 @@
 
 #include <sys/resource.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 #include <stxxl/io>
 #include <stxxl/ksort>
@@ -78,6 +79,9 @@ static double field(const char* path, const char* name)
 
 int main(int, char** arguments)
 {
+    // The library tells of its disks on stdout, which is for the answer.
+    FILE* const answer = fdopen(dup(STDOUT_FILENO), "w");
+    dup2(STDERR_FILENO, STDOUT_FILENO);
     const std::string variant = arguments[1];
     const std::uint64_t memory_bytes = std::strtoull(arguments[3], nullptr, 10);
     const std::uint64_t count = std::strtoull(arguments[4], nullptr, 10);
@@ -119,12 +123,13 @@ int main(int, char** arguments)
     for (Records::bufreader_type reader(records); !reader.empty(); ++reader) {
         sum += ++position * reader->key;
     }
-    std::printf(
+    std::fprintf(
+        answer,
         "{\"row\": [\"%llu\", \"%llu\"], \"seconds\": %f, \"user_s\": %f, \"system_s\": %f, "
         "\"read_bytes\": %.0f, \"written_bytes\": %.0f, \"dropped_bytes\": 0, "
         "\"peak_rss_bytes\": %.0f}\n",
         static_cast<unsigned long long>(position), static_cast<unsigned long long>(sum), elapsed,
         seconds(usage.ru_utime) - seconds(usage_before.ru_utime),
         seconds(usage.ru_stime) - seconds(usage_before.ru_stime), read_bytes, written_bytes, peak_bytes);
-    return 0;
+    return std::fclose(answer) == 0 ? 0 : 1;
 }

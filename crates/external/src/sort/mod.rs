@@ -20,6 +20,7 @@
 //! 2. A merge in between takes the smallest runs, and as few as make the later ones full.
 //! 3. Where all fits into the p pieces of memory nothing is written.
 
+mod in_memory;
 mod merge;
 mod pieces;
 mod sorted;
@@ -29,9 +30,10 @@ pub use sorted::SortedStream;
 use crate::error::Failure;
 use crate::store::Buffers;
 use crate::{ExternalError, Memory, Order, Record, RecordStream, Store, Vector, VectorWriter};
+use in_memory::sort_in_memory;
 use merge::Merge;
 use nandu_base::to_index;
-use pieces::{Outgoing, Piece, PieceMerge, sort_in_memory};
+use pieces::{Outgoing, Piece, PieceMerge};
 use sorted::Source;
 use std::collections::VecDeque;
 

@@ -10,6 +10,7 @@
 //!    simulated drive sees the same requests each time.
 //! 2. A thread touches its records and nothing else, and has ended when its piece is gone.
 
+use super::in_memory::sort_in_memory;
 use crate::loser_tree::LoserTree;
 use crate::store::Buffers;
 use crate::{ExternalError, Memory, Order, Record, Vector, VectorWriter};
@@ -38,11 +39,6 @@ pub(super) struct PieceMerge<R, O> {
     tree: LoserTree<R, O>,
     left: u64,
     memory: Memory,
-}
-
-/// Sorts records in memory.
-pub(super) fn sort_in_memory<R: Record, O: Order<R>>(records: &mut [R], order: &O) {
-    records.sort_unstable_by(|left, right| order.compare_by_prefix(left, right));
 }
 
 impl<R: Record> Piece<R> {
