@@ -24,8 +24,8 @@ pub(super) const REQUIREMENTS: &str = "duckdb==2.0.0\nnumpy==2.3.5\n";
 const DUCKDB_SCRIPT: &str = include_str!("peers/duckdb_sort.py");
 const STXXL_SOURCE: &str = include_str!("peers/stxxl_sort.cpp");
 /// How its program is built: as fast as the compiler makes it for this machine.
-pub(super) const STXXL_FLAGS: [&str; 5] =
-    ["-O3", "-march=native", "-DNDEBUG", "-fopenmp", "-pthread"];
+pub(super) const STXXL_FLAGS: [&str; 6] =
+    ["-O3", "-march=native", "-DNDEBUG", "-fopenmp", "-D_GLIBCXX_PARALLEL", "-pthread"];
 
 /// The directory with all of it.
 pub(super) struct Stock {

@@ -13,13 +13,14 @@
 //! 2. Each level of parts takes eight bits of the prefix or more, so there are eight at most.
 
 use crate::{Order, Record};
+use nandu_base::to_index;
 
 /// Fewest records that are worth parts; fewer fit into the processor's cache.
 const RECORDS_MIN: usize = 4096;
 const DIGIT_BITS: u32 = 8;
 const PART_COUNT: usize = 1 << DIGIT_BITS;
 
-/// Sorts records.
+/// Sorts `records` by `order`, in place.
 pub(super) fn sort_in_memory<R: Record, O: Order<R>>(records: &mut [R], order: &O) {
     let Some(shift) = digit_shift(records, order) else {
         records.sort_unstable_by(|left, right| order.compare_by_prefix(left, right));
@@ -49,8 +50,8 @@ fn digit_shift<R: Record, O: Order<R>>(records: &[R], order: &O) -> Option<u32> 
 }
 
 /// Of prefixes that are alike above the digit.
-const fn digit(prefix: u64, shift: u32) -> usize {
-    (prefix >> shift) as usize % PART_COUNT
+fn digit(prefix: u64, shift: u32) -> usize {
+    to_index((prefix >> shift) % PART_COUNT as u64)
 }
 
 /// Puts records into the order of their digits, and says where each part ends.
