@@ -29,6 +29,13 @@ pub enum ExternalError {
         /// How many there are.
         count: u64,
     },
+    /// The system does not give a file of the user's to read.
+    File {
+        /// Its name as the caller gave it.
+        file: String,
+        /// What the system said.
+        message: String,
+    },
     /// The user asked to stop.
     Cancelled,
     /// What was given or asked makes no sense; says why, where, and what would do.
@@ -56,6 +63,7 @@ impl fmt::Display for ExternalError {
                     counted(*count, "element")
                 )
             }
+            Self::File { file, message } => write!(formatter, "{file} cannot be read: {message}"),
             Self::Cancelled => formatter.write_str("stopped on request"),
             Self::Invalid { what } => formatter.write_str(what),
         }

@@ -13,7 +13,7 @@ pub mod compression;
 pub mod error;
 mod field;
 pub mod format;
-mod lines;
+pub mod lines;
 mod objects;
 pub mod options;
 mod records;

@@ -4,30 +4,34 @@
 //!   buffer │ given out │ start … whole lines, perhaps a partial one … end │ room │
 //! ```
 //!
-//! 1. The buffer never grows: a line that does not fit is trouble, and its rest is passed over, up to
-//!    [`SKIPPED_BYTES_MAX`]: behind that nothing more comes.
+//! 1. The buffer never grows: a line that does not fit is trouble, and its rest is passed over, up
+//!    to 16 MiB: behind that nothing more comes.
 //! 2. Trouble of the stream is told after the last whole line before it, and once.
 
 use std::io::Read;
 
 const BUFFER_BYTES: usize = 256 << 10;
 /// The longest line that is read, in bytes.
-pub(crate) const LINE_BYTES_MAX: usize = 64 << 10;
-/// How long a line may be to be passed over: what has none that end, such as `/dev/zero`, is no trace.
+pub const LINE_BYTES_MAX: usize = 64 << 10;
+/// How long a line may be to be passed over: what has none that end, such as `/dev/zero`, is no
+/// text.
 const SKIPPED_BYTES_MAX: usize = 16 << 20;
 
 /// What a reader found.
-pub(crate) enum Line<'a> {
+#[derive(Debug)]
+pub enum Line<'a> {
+    /// The line without its end.
     Text(&'a [u8]),
     /// The line is longer than [`LINE_BYTES_MAX`] and has been passed over.
     TooLong,
     /// The stream failed; nothing more comes.
     Broken(String),
+    /// There is no more.
     End,
 }
 
 /// Reads a file line by line, each of a limited length.
-pub(crate) struct LineReader {
+pub struct LineReader {
     stream: Box<dyn Read + Send>,
     buffer: Box<[u8]>,
     start: usize,
@@ -37,8 +41,16 @@ pub(crate) struct LineReader {
     line_number: u64,
 }
 
+impl std::fmt::Debug for LineReader {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "LineReader(line {})", self.line_number)
+    }
+}
+
 impl LineReader {
-    pub(crate) fn new(stream: Box<dyn Read + Send>) -> Self {
+    /// Reads lines out of `stream`.
+    #[must_use]
+    pub fn new(stream: Box<dyn Read + Send>) -> Self {
         Self {
             stream,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
@@ -51,19 +63,23 @@ impl LineReader {
     }
 
     /// The number of the line given out last, from 1.
-    pub(crate) const fn line_number(&self) -> u64 {
+    #[must_use]
+    pub const fn line_number(&self) -> u64 {
         self.line_number
     }
 
     /// Asserts the first invariant of the module.
-    pub(crate) fn audit(&self) {
+    ///
+    /// # Panics
+    /// If it does not hold.
+    pub fn audit(&self) {
         assert!(self.start <= self.end, "what is given out has been read");
         assert!(self.end <= self.buffer.len(), "what is read lies in the buffer");
         assert!(self.buffer.len() == BUFFER_BYTES, "the buffer never grows");
     }
 
     /// The first whole lines without consuming them; of a short stream all of it.
-    pub(crate) fn sample(&mut self) -> &[u8] {
+    pub fn sample(&mut self) -> &[u8] {
         while self.end - self.start < LINE_BYTES_MAX && self.fill() {}
         let bytes = &self.buffer[self.start..self.end];
         if self.stream_ended && self.trouble.is_none() {
@@ -75,7 +91,7 @@ impl LineReader {
 
     /// The next line, without its end.
     #[inline]
-    pub(crate) fn next_line(&mut self) -> Line<'_> {
+    pub fn next_line(&mut self) -> Line<'_> {
         if let Some(length) = memchr::memchr(b'\n', &self.buffer[self.start..self.end]) {
             if length > LINE_BYTES_MAX {
                 self.line_number += 1;
@@ -102,7 +118,7 @@ impl LineReader {
                 if skipped_bytes > SKIPPED_BYTES_MAX {
                     let most = SKIPPED_BYTES_MAX >> 20;
                     let message =
-                        format!("no line ends within {most} MiB; this is no trace of lines");
+                        format!("no line ends within {most} MiB; this is no text of lines");
                     self.stream_ended = true;
                     self.trouble = Some(message);
                 }
@@ -238,7 +254,7 @@ mod tests {
             }
         }
         let said = all(Cursor::new("one\n").chain(Zeros(counted)));
-        assert_eq!(said, ["one", "(no line ends within 16 MiB; this is no trace of lines)"]);
+        assert_eq!(said, ["one", "(no line ends within 16 MiB; this is no text of lines)"]);
         let most = (SKIPPED_BYTES_MAX + 2 * BUFFER_BYTES) as u64;
         assert!(read.load(std::sync::atomic::Ordering::Relaxed) <= most);
     }

@@ -9,13 +9,14 @@
 //! 1. The neighbours of node i are those from its offset on; offsets ascend without a gap.
 //! 2. No node is a neighbour of its own, none is twice a neighbour of another.
 
+pub mod edge_list;
 mod generate;
 mod mr_bfs;
 
 pub use generate::{EdgeStream, GraphClass};
 pub use mr_bfs::{Bfs, mr_bfs};
 
-use crate::{ExternalError, Natural, RecordStream, Sorter, Store, Vector};
+use crate::{ExternalError, Natural, RecordStream, SortedStream, Sorter, Store, Vector};
 
 /// An undirected graph.
 #[derive(Debug)]
@@ -35,7 +36,22 @@ impl Graph {
     pub fn build<S: RecordStream<Record = (u64, u64)>>(
         store: &Store,
         node_count: u64,
+        edges: S,
+        bytes: u64,
+    ) -> Result<Self, ExternalError> {
+        Self::build_counted(store, edges, node_count, |_| Ok(node_count), bytes)
+    }
+
+    /// The same where only who has read all edges knows how many nodes there are: `node_count` is
+    /// asked then, and is `node_limit` at most.
+    ///
+    /// # Errors
+    /// As [`Self::build`], and as `node_count`.
+    pub fn build_counted<S: RecordStream<Record = (u64, u64)>>(
+        store: &Store,
         mut edges: S,
+        node_limit: u64,
+        node_count: impl FnOnce(&S) -> Result<u64, ExternalError>,
         bytes: u64,
     ) -> Result<Self, ExternalError> {
         let writer_bytes = (u64::from(store.settings().in_flight) + 1) * store.block_bytes();
@@ -43,15 +59,26 @@ impl Graph {
         let mut sorter = Sorter::with_bytes(store, Natural, sort_bytes)?;
         let mut number = 0_u64;
         while let Some((left, right)) = edges.next_record()? {
-            check_edge(number, (left, right), node_count)?;
+            check_edge(number, (left, right), node_limit)?;
             sorter.push((left, right))?;
             sorter.push((right, left))?;
             number += 1;
         }
+        let node_count = node_count(&edges)?;
         drop(edges);
-        let mut sorted = sorter.finish()?.ahead();
+        Self::of_sorted(store, node_count, sorter.finish()?)
+    }
+
+    /// Writes the arrays of edges that come sorted, each from both its ends.
+    fn of_sorted(
+        store: &Store,
+        node_count: u64,
+        sorted: SortedStream<(u64, u64), Natural>,
+    ) -> Result<Self, ExternalError> {
+        let target_count = sorted.left_count().unwrap_or(0);
+        let mut sorted = sorted.ahead();
         let mut nodes = Vector::writer_of(store, node_count)?;
-        let mut targets = Vector::writer_of(store, 2 * number)?;
+        let mut targets = Vector::writer_of(store, target_count)?;
         for node in 0..node_count {
             let offset = targets.len();
             let mut last = None;
@@ -64,6 +91,7 @@ impl Graph {
             }
             nodes.push((offset, targets.len() - offset))?;
         }
+        assert!(sorted.peek()?.is_none(), "whoever counts nodes counts those of all edges");
         Ok(Self { nodes: nodes.finish()?, edges: targets.finish()? })
     }
 
