@@ -9,6 +9,7 @@ use nandu::StorageError;
 use nandu_drives::file::FileError;
 use nandu_drives::profile::ProfileError;
 use nandu_drives::target::TargetError;
+use nandu_external::ExternalError;
 use nandu_lab::LabError;
 use nandu_load::LoadError;
 use nandu_probe::ProbeError;
@@ -230,6 +231,24 @@ impl From<QueryError> for Failure {
             QueryError::Cancelled => Self::interrupted("spill files are removed"),
             _ => Self::of(FailureKind::Input, &error),
         }
+    }
+}
+
+impl From<ExternalError> for Failure {
+    fn from(error: ExternalError) -> Self {
+        let kind = match error {
+            // What is corrupt is a temporary file, of which there is no copy.
+            ExternalError::Storage(error @ StorageError::Corrupt { .. }) => {
+                return Self::of(FailureKind::Device, &error);
+            }
+            ExternalError::Storage(error) => return error.into(),
+            ExternalError::Cancelled => {
+                return Self::interrupted("nothing was left behind; run it again to start over");
+            }
+            ExternalError::File { .. } => FailureKind::Device,
+            _ => FailureKind::Input,
+        };
+        Self::of(kind, &error)
     }
 }
 

@@ -5,6 +5,7 @@
 //!    again and again, and in between the flag of the interrupt is.
 //! 2. Opening a pipe waits for nobody at its other end.
 
+use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
@@ -46,6 +47,21 @@ pub(crate) fn is_interruption(error: &io::Error) -> bool {
 }
 
 impl Input {
+    /// Opens what the user named, or standard input for `-`, and says how it is called.
+    pub(crate) fn named(path: &Path, interrupt: &Interrupt) -> Result<(Self, String), Failure> {
+        let (opened, name) = match path == Path::new("-") {
+            true => (Self::stdin(interrupt), "standard input".to_owned()),
+            false => (Self::open(path, interrupt), path.display().to_string()),
+        };
+        match opened {
+            Ok(input) => Ok((input, name)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(Failure::input(format!("{name}: no such file; check the spelling")))
+            }
+            Err(error) => Err(Failure::system(format!("cannot read {name}"), &error)),
+        }
+    }
+
     /// Opens what has this name.
     pub(crate) fn open(path: &Path, interrupt: &Interrupt) -> io::Result<Self> {
         let flags = OFlags::NONBLOCK.bits().cast_signed();

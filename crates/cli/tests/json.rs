@@ -21,7 +21,7 @@ const TINY: &str = "title = \"Tiny\"\nquestion = \"q\"\nmethod = \"Equation 2.2.
     [[shape]]\nclass = \"own\"\nkind = \"value_within\"\nseries = \"dynamic\"\nlow = 460\nhigh = 470\n";
 
 /// What `command` of the schema is printed by these words, in an order in which each finds what it needs.
-const RUNS: [(&str, &str); 48] = [
+const RUNS: [(&str, &str); 55] = [
     ("run", "run tiny/one --out out"),
     ("run PAPER", "run tiny --out out"),
     ("list", "list"),
@@ -55,6 +55,16 @@ const RUNS: [(&str, &str); 48] = [
     ("explain", "explain shop customer.c_custkey orders.o_custkey --memory 256KiB"),
     ("explain", "explain shop customer.c_custkey orders.o_custkey --memory 256KiB --analyze"),
     ("explain --sweep", "explain shop customer.c_custkey orders.o_custkey --sweep 256KiB"),
+    ("graph make", "graph make grid --width 9 --height 9 grid.u64"),
+    ("graph make", "graph make line --nodes 9 line.txt"),
+    ("graph make", "graph make paths --paths 3 --levels 3 paths.u32"),
+    ("graph make", "graph make random --nodes 9 --edges 9 random.mtx"),
+    ("graph bfs", "graph bfs grid.u64 --device sim:nvme-tlc-2024"),
+    (
+        "external sort",
+        "external sort grid.u64 --record-bytes 16 --key-bytes 8 -o sorted --device sim:nvme-tlc-2024",
+    ),
+    ("external rank", "external rank list -o ranks --device sim:nvme-tlc-2024"),
     ("completions", "completions bash"),
     ("man", "man pages"),
     ("db create", "db create shop people id:integer name:text --key id"),
@@ -126,6 +136,8 @@ fn prepare(path: &Path) {
     fs::write(path.join("experiments/tiny/one.toml"), TINY).unwrap();
     fs::write(path.join("rows.tsv"), "7\tIda\n9\t\\N\n").unwrap();
     fs::write(path.join("rows.csv"), "id,name\n7,Ida\n").unwrap();
+    let list = [2_u64, u64::MAX, 1].map(u64::to_le_bytes).concat();
+    fs::write(path.join("list"), list).unwrap();
     stdout_of(path, &words("load csv rows.csv --table rows source"));
     stdout_of(path, &words("db export source rows rows.parquet"));
     let files = fs::read_dir(path.join("source")).unwrap().map(|entry| entry.unwrap().path());

@@ -31,6 +31,7 @@ mod vector;
 
 pub use error::ExternalError;
 pub use memory::{Grant, Memory};
+pub use nandu_storage::volume::Io;
 pub use priority_queue::PriorityQueue;
 pub use queue::Queue;
 pub use record::{By, Natural, Order, Record};

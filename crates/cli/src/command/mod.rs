@@ -1,11 +1,14 @@
 //! The commands: one sibling file each, with its arguments and its `run`.
 
 mod bench;
+mod beyond;
 mod completions;
 mod crash;
 mod db;
 mod drives;
 mod explain;
+mod external;
+mod graph;
 mod inside;
 mod list;
 mod load;
@@ -37,6 +40,8 @@ pub(crate) enum Command {
     Db(db::DbArguments),
     Load(Box<load::LoadArguments>),
     Explain(explain::ExplainArguments),
+    Graph(graph::GraphArguments),
+    External(external::ExternalArguments),
     Completions(completions::CompletionsArguments),
     Man(man::ManArguments),
 }
@@ -61,6 +66,8 @@ impl Command {
             Self::Db(arguments) => db::run(arguments, context),
             Self::Load(arguments) => load::run(arguments, context),
             Self::Explain(arguments) => explain::run(arguments, context),
+            Self::Graph(arguments) => graph::run(arguments, context),
+            Self::External(arguments) => external::run(arguments, context),
             Self::Completions(arguments) => completions::run(arguments, context),
             Self::Man(arguments) => man::run(arguments, context),
         }

@@ -39,16 +39,17 @@ impl Graph {
         edges: S,
         bytes: u64,
     ) -> Result<Self, ExternalError> {
-        Self::build_counted(store, edges, node_count, |_| Ok(node_count), bytes)
+        Self::build_counted((store, store), edges, node_count, |_| Ok(node_count), bytes)
     }
 
     /// The same where only who has read all edges knows how many nodes there are: `node_count` is
-    /// asked then, and is `node_limit` at most.
+    /// asked then, and is `node_limit` at most. The first of the stores has the arrays, which are read
+    /// anywhere, the second what is sorted; both are of one grant.
     ///
     /// # Errors
     /// As [`Self::build`], and as `node_count`.
     pub fn build_counted<S: RecordStream<Record = (u64, u64)>>(
-        store: &Store,
+        (store, sort_store): (&Store, &Store),
         mut edges: S,
         node_limit: u64,
         node_count: impl FnOnce(&S) -> Result<u64, ExternalError>,
@@ -56,7 +57,7 @@ impl Graph {
     ) -> Result<Self, ExternalError> {
         let writer_bytes = (u64::from(store.settings().in_flight) + 1) * store.block_bytes();
         let sort_bytes = bytes.saturating_sub(2 * writer_bytes);
-        let mut sorter = Sorter::with_bytes(store, Natural, sort_bytes)?;
+        let mut sorter = Sorter::with_bytes(sort_store, Natural, sort_bytes)?;
         let mut number = 0_u64;
         while let Some((left, right)) = edges.next_record()? {
             check_edge(number, (left, right), node_limit)?;

@@ -256,6 +256,17 @@ impl Store {
         self.shared.room.lock().peak_count()
     }
 
+    /// Refuses once the user wants to stop, for work that has no requests for long.
+    ///
+    /// # Errors
+    /// [`ExternalError::Cancelled`] then.
+    pub fn check_stop(&self) -> Result<(), ExternalError> {
+        match self.shared.stop.load(Ordering::Relaxed) {
+            true => Err(ExternalError::Cancelled),
+            false => Ok(()),
+        }
+    }
+
     /// Asserts the invariants of the room and of the grant.
     ///
     /// # Panics
@@ -314,9 +325,7 @@ impl Store {
         operation: Operation,
         buffer: IoBuffer,
     ) -> Result<Flight, ExternalError> {
-        if self.shared.stop.load(Ordering::Relaxed) {
-            return Err(ExternalError::Cancelled);
-        }
+        self.check_stop()?;
         let (lane, offset_bytes) = self.locate(place);
         let submitted =
             lane.io.submit_ahead(IoOwner::Operator, lane.file, operation, offset_bytes, buffer);

@@ -281,7 +281,8 @@ fn a_search_over_a_list_finds_what_it_finds_over_the_edges() {
             ..EdgeListOptions::default()
         };
         let list = EdgeList::open(Cursor::new(bytes_of), "list", &options, store.grant()).unwrap();
-        let graph = Graph::build_counted(&store, list, 700, EdgeList::node_count, bytes).unwrap();
+        let graph =
+            Graph::build_counted((&store, &store), list, 700, EdgeList::node_count, bytes).unwrap();
         graph.audit();
         assert_eq!(levels(&graph), levels(&direct), "{kind:?}");
     }

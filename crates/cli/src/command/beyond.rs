@@ -1,0 +1,365 @@
+//! What the commands over records beyond memory share: where temporary files lie, how much memory
+//! there is, and a thread that works while this one shows how far it is.
+//!
+//! ```text
+//!   --device flash=A,disk=B ─► volumes ─► stores, one for each role ─┐
+//!   --memory 256MiB ─────────► one grant, of which all memory comes ─┴─► work, on a thread
+//!                                                     Ctrl-C ─► stops it at its next request
+//! ```
+//!
+//! 1. Nothing is left in a directory: the files lie in one of their own, which goes with the
+//!    command.
+//! 2. All memory of the work comes from one grant of what was asked for.
+
+use super::parse_size;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::progress::Progress;
+use clap::Args;
+use nandu::{DeviceVolume, DirectoryOptions, DirectoryVolume, Volume};
+use nandu_base::ByteCount;
+use nandu_drives::profile::{Profile, SimOptions};
+use nandu_drives::target::Target;
+use nandu_external::{Grant, Io, IoCounts, Settings, Store};
+use serde::Serialize;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Memory is divided into so many blocks at least where nobody says how large they are.
+const BLOCKS_OF_MEMORY: u64 = 256;
+/// The size of a block where nobody says it, at least and at most.
+const BLOCK_BYTES_MIN: u64 = 4 << 10;
+const BLOCK_BYTES_MAX: u64 = 1 << 20;
+/// What the name of a directory of temporary files begins with.
+const DIRECTORY_PREFIX: &str = "nandu-external-";
+/// How large simulated drives are made where nobody says it: so many times the input, and this at
+/// least.
+const CAPACITY_FACTOR: u64 = 32;
+const CAPACITY_MIN: u64 = 256 << 20;
+/// How long nobody looks at how far the work is.
+const LOOK_AFTER: Duration = Duration::from_millis(50);
+
+/// Where temporary files lie, and how much memory there is.
+#[derive(Debug, Args)]
+pub(crate) struct BeyondArguments {
+    /// Memory of all the work
+    #[arg(long, default_value = "256MiB", value_parser = parse_size, value_name = "SIZE")]
+    memory: ByteCount,
+    /// Where temporary files lie: a directory or sim:NAME. Several, with commas between them, take
+    /// turns
+    #[arg(long, value_delimiter = ',', default_value = ".", value_name = "TARGETS",
+          value_parser = DeviceArgument::parse)]
+    device: Vec<DeviceArgument>,
+    /// Bytes that a request reads or writes; by default a 256th of the memory, at most 1 MiB
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    block_size: Option<ByteCount>,
+    /// Requests that one stream has in flight
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(0..=256))]
+    in_flight: u32,
+    /// Capacity that simulated drives are scaled to; 32 times the input if not given
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    capacity: Option<ByteCount>,
+}
+
+/// What a device is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Role {
+    /// Everything.
+    All,
+    /// What is read anywhere.
+    Flash,
+    /// What is read and written in order.
+    Disk,
+}
+
+/// A target with its role.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct DeviceArgument {
+    role: Role,
+    target: String,
+}
+
+impl DeviceArgument {
+    /// For clap: `.`, `flash=DIRECTORY`, `disk=sim:NAME`.
+    fn parse(text: &str) -> Result<Self, String> {
+        let (role, target) = match text.split_once('=') {
+            Some(("flash", target)) => (Role::Flash, target),
+            Some(("disk", target)) => (Role::Disk, target),
+            _ => (Role::All, text),
+        };
+        match target {
+            "" => Err("a target is a directory, or a simulated drive as sim:NAME".to_owned()),
+            target => Ok(Self { role, target: target.to_owned() }),
+        }
+    }
+}
+
+/// Volumes for temporary files, gone with this.
+pub(crate) struct Places {
+    volumes: Vec<(Role, Io)>,
+    grant: Grant,
+    settings: Settings,
+    interrupt: Interrupt,
+    // Behind the volumes: these have files open there.
+    _directories: Vec<TempDir>,
+}
+
+/// What was asked for, and what it took, for JSON.
+#[derive(Debug, Serialize)]
+pub(crate) struct Means {
+    devices: Vec<DeviceArgument>,
+    memory_bytes: u64,
+    /// The most that was held at once.
+    memory_peak_bytes: u64,
+    block_bytes: u32,
+    in_flight: u32,
+}
+
+impl Means {
+    /// In a line for people.
+    pub(crate) fn line(&self) -> String {
+        format!(
+            "memory: {} of {} at most, blocks of {}",
+            ByteCount(self.memory_peak_bytes),
+            ByteCount(self.memory_bytes),
+            ByteCount(u64::from(self.block_bytes))
+        )
+    }
+}
+
+impl BeyondArguments {
+    /// Checks what can be checked before anything is made.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        let roles = |role| self.device.iter().filter(|device| device.role == role).count();
+        let (all, flash, disk) = (roles(Role::All), roles(Role::Flash), roles(Role::Disk));
+        if all > 0 && flash + disk > 0 || (flash == 0) != (disk == 0) {
+            return Err(Failure::input(
+                "--device: either no target has a role, or some have flash= before them and others disk=",
+            ));
+        }
+        crate::memory::check_possible(
+            self.memory,
+            &format!("--memory {}", self.memory),
+            "give less",
+        )
+    }
+
+    /// Opens volumes for files about so much as `input` has bytes.
+    pub(crate) fn places(
+        &self,
+        input_bytes: u64,
+        interrupt: &Interrupt,
+    ) -> Result<Places, Failure> {
+        self.check()?;
+        let clock = Arc::new(AtomicU64::new(0));
+        let (mut volumes, mut directories) = (Vec::new(), Vec::new());
+        for device in &self.device {
+            let volume = match Target::parse(&device.target)? {
+                Target::Simulated(name) => self.simulated(&name, input_bytes, interrupt)?,
+                Target::Scratch(_) if Path::new(&device.target).is_dir() => {
+                    let (volume, directory) = in_directory(&device.target)?;
+                    directories.push(directory);
+                    volume
+                }
+                _ => {
+                    return Err(Failure::input(format!(
+                        "{} is no directory; temporary files are made in one, or on sim:NAME",
+                        device.target.escape_debug()
+                    )));
+                }
+            };
+            volumes.push((device.role, Io::new(volume, Arc::clone(&clock))));
+        }
+        let settings = self.settings()?;
+        let (grant, interrupt) = (Grant::new(self.memory.0), interrupt.clone());
+        Ok(Places { volumes, grant, settings, interrupt, _directories: directories })
+    }
+
+    fn settings(&self) -> Result<Settings, Failure> {
+        let part = (self.memory.0 / BLOCKS_OF_MEMORY).clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX);
+        let usual = 1 << part.ilog2();
+        let size = self.block_size.map_or(usual, |size| size.0);
+        let block_bytes = u32::try_from(size).ok().filter(|&bytes| bytes <= 1 << 30);
+        let Some(block_bytes) = block_bytes else {
+            return Err(Failure::input(format!("--block-size {size}: a block has 1 GiB at most")));
+        };
+        Ok(Settings { block_bytes, in_flight: self.in_flight })
+    }
+
+    fn simulated(
+        &self,
+        name: &str,
+        input_bytes: u64,
+        interrupt: &Interrupt,
+    ) -> Result<Box<dyn Volume>, Failure> {
+        let profile = interrupt.before_work(|| Profile::load(name))?;
+        let whole = profile.geometry.capacity();
+        let usual = input_bytes.saturating_mul(CAPACITY_FACTOR).max(CAPACITY_MIN).min(whole.0);
+        let capacity = self.capacity.unwrap_or(ByteCount(usual));
+        if capacity > whole {
+            return Err(Failure::input(format!("--capacity {capacity}: sim:{name} has {whole}")));
+        }
+        let options = SimOptions { capacity: Some(capacity), seed: 1, keep_data: true };
+        Ok(Box::new(DeviceVolume::format(profile.open(options)?)?))
+    }
+}
+
+/// A volume in a new directory inside of one.
+fn in_directory(parent: &str) -> Result<(Box<dyn Volume>, TempDir), Failure> {
+    let made = tempfile::Builder::new().prefix(DIRECTORY_PREFIX).tempdir_in(parent);
+    let directory =
+        made.map_err(|error| Failure::system(format!("no directory in {parent}"), &error))?;
+    let place = directory.path().join("store");
+    let volume = DirectoryVolume::create(&place, DirectoryOptions::default())?;
+    Ok((Box::new(volume), directory))
+}
+
+impl Places {
+    /// Where all memory comes from.
+    pub(crate) const fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
+    /// A store for what is read anywhere, and one for what is read in order, which is the same one
+    /// where there are no roles.
+    pub(crate) fn stores(&self) -> Result<(Store, Store), Failure> {
+        let store = |role| -> Result<Store, Failure> {
+            let of_role = self.volumes.iter().filter(|volume| volume.0 == role);
+            let volumes: Vec<Io> = of_role.map(|(_, io)| io.clone()).collect();
+            let stop = self.interrupt.flag();
+            Ok(Store::stoppable(&volumes, self.settings, self.grant.clone(), stop)?)
+        };
+        if self.volumes.iter().all(|(role, _)| *role == Role::All) {
+            let all = store(Role::All)?;
+            return Ok((all.clone(), all));
+        }
+        Ok((store(Role::Flash)?, store(Role::Disk)?))
+    }
+
+    /// What was asked for, and what it took.
+    pub(crate) fn means(&self, arguments: &BeyondArguments) -> Means {
+        let Settings { block_bytes, in_flight } = self.settings;
+        Means {
+            devices: arguments.device.clone(),
+            memory_bytes: self.grant.granted_bytes(),
+            memory_peak_bytes: self.grant.peak_bytes(),
+            block_bytes,
+            in_flight,
+        }
+    }
+}
+
+/// What both stores did, which may be one.
+pub(crate) fn counts_of((first, second): (&Store, &Store)) -> IoCounts {
+    let (one, other) = (first.counts(), second.counts());
+    if first.is_same(second) {
+        return one;
+    }
+    IoCounts {
+        read_blocks: one.read_blocks + other.read_blocks,
+        write_blocks: one.write_blocks + other.write_blocks,
+        read_bytes: one.read_bytes + other.read_bytes,
+        write_bytes: one.write_bytes + other.write_bytes,
+        wait_ns: one.wait_ns + other.wait_ns,
+    }
+}
+
+/// How far the work is: which step of it, from 0, and how much of what that has to do.
+#[derive(Debug, Default)]
+pub(crate) struct Course {
+    step: AtomicU64,
+    done: AtomicU64,
+    all: AtomicU64,
+}
+
+impl Course {
+    /// The next step begins, which has so much to do.
+    pub(crate) fn next_step(&self, all: u64) {
+        self.done.store(0, Ordering::Relaxed);
+        self.all.store(all, Ordering::Relaxed);
+        self.step.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How much the current step has to do, once that is known.
+    pub(crate) fn expect(&self, all: u64) {
+        self.all.store(all, Ordering::Relaxed);
+    }
+
+    /// So much of the step is done.
+    pub(crate) fn reach(&self, done: u64) {
+        self.done.store(done, Ordering::Relaxed);
+    }
+
+    fn fraction(&self) -> f64 {
+        match self.all.load(Ordering::Relaxed) {
+            0 => 0.0,
+            all => self.done.load(Ordering::Relaxed) as f64 / all as f64,
+        }
+    }
+}
+
+/// Does work on a thread of its own, whose course this one shows; `steps` name its steps, and
+/// `look` may find out how far the current one is.
+pub(crate) fn at_work<T: Send + 'static>(
+    progress: &Progress,
+    steps: &[&str],
+    course: &Course,
+    look: impl Fn(u64),
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let (tell, told) = channel();
+    let worker = std::thread::spawn(move || {
+        // The other end waits for this; only a panic there could have closed it.
+        let _ = tell.send(work());
+    });
+    let mut shown = 0;
+    loop {
+        match told.recv_timeout(LOOK_AFTER) {
+            Ok(outcome) => return outcome,
+            Err(RecvTimeoutError::Timeout) => {
+                let step = course.step.load(Ordering::Relaxed);
+                while shown < step {
+                    progress.step_done();
+                    shown += 1;
+                }
+                look(step);
+                let name = usize::try_from(step).ok().and_then(|step| steps.get(step));
+                progress.show(course.fraction(), name.unwrap_or(&""));
+            }
+            Err(RecvTimeoutError::Disconnected) => match worker.join() {
+                Err(panic) => std::panic::resume_unwind(panic),
+                Ok(()) => unreachable!("work that ends tells its outcome"),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_may_have_a_role() {
+        let parse = |text| DeviceArgument::parse(text).map(|found| (found.role, found.target));
+        assert_eq!(parse("."), Ok((Role::All, ".".to_owned())));
+        assert_eq!(parse("flash=/mnt/a=b"), Ok((Role::Flash, "/mnt/a=b".to_owned())));
+        assert_eq!(parse("disk=sim:wd2000jb"), Ok((Role::Disk, "sim:wd2000jb".to_owned())));
+        assert_eq!(parse("a=b"), Ok((Role::All, "a=b".to_owned())), "a directory may be called so");
+        assert!(parse("flash=").is_err());
+    }
+
+    #[test]
+    fn a_course_without_an_end_has_no_fraction() {
+        let course = Course::default();
+        course.reach(7);
+        assert_eq!(course.fraction(), 0.0);
+        course.next_step(10);
+        course.reach(5);
+        assert_eq!(course.fraction(), 0.5);
+    }
+}

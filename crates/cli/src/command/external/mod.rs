@@ -1,0 +1,30 @@
+//! `nandu external`: records of a fixed size that do not fit into memory, sorted, and lists, ranked.
+
+mod rank;
+mod records;
+mod sort;
+
+use crate::Context;
+use crate::failure::Failure;
+use clap::{Args, Subcommand};
+
+/// Sort records that do not fit into memory, or rank the elements of a list
+#[derive(Debug, Args)]
+pub(crate) struct ExternalArguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Sort(Box<sort::SortArguments>),
+    Rank(Box<rank::RankArguments>),
+}
+
+/// Does what the command line asks.
+pub(crate) fn run(arguments: &ExternalArguments, context: &Context) -> Result<(), Failure> {
+    match &arguments.action {
+        Action::Sort(arguments) => sort::run(arguments, context),
+        Action::Rank(arguments) => rank::run(arguments, context),
+    }
+}

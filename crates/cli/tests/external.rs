@@ -1,0 +1,276 @@
+//! `nandu graph` and `nandu external`: what comes out is what a walk in memory gives, whatever the format and the
+//! memory; nothing is left behind, and errors say where and what would do.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::{failure_of, interrupt, names, nandu, run, run_full, start, stderr, stdout_of};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+/// Memory in which nothing of what is searched here fits, with small blocks.
+const SMALL: &str = "--memory 1MiB";
+
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+fn json_of(directory: &Path, line: &str) -> Value {
+    let line = format!("{line} --json");
+    serde_json::from_str(&stdout_of(directory, &words(&line))).unwrap()
+}
+
+/// Nodes of each level, by a walk in memory over a text of edges.
+fn levels_of(text: &str, source: usize) -> Vec<u64> {
+    let edges: Vec<(usize, usize)> = text
+        .lines()
+        .map(|line| {
+            let (left, right) = line.split_once(' ').unwrap();
+            (left.parse().unwrap(), right.parse().unwrap())
+        })
+        .collect();
+    let count = 1 + edges.iter().map(|&(left, right)| left.max(right)).max().unwrap();
+    let mut neighbours = vec![Vec::new(); count];
+    for &(left, right) in &edges {
+        neighbours[left].push(right);
+        neighbours[right].push(left);
+    }
+    let (mut seen, mut level, mut levels) = (vec![false; count], vec![source], Vec::new());
+    seen[source] = true;
+    while !level.is_empty() {
+        levels.push(level.len() as u64);
+        let all: BTreeSet<usize> =
+            level.iter().flat_map(|&node| &neighbours[node]).copied().collect();
+        level = all.into_iter().filter(|&node| !std::mem::replace(&mut seen[node], true)).collect();
+    }
+    levels
+}
+
+fn levels_in(document: &Value) -> Vec<u64> {
+    document["levels"].as_array().unwrap().iter().map(|count| count.as_u64().unwrap()).collect()
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn a_search_finds_the_levels_of_a_walk_in_memory_whatever_the_format() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let class = "graph make random --nodes 3000 --edges 5000 --shuffled";
+    for file in ["g.txt", "g.u32", "g.u64", "g.mtx"] {
+        stdout_of(directory, &words(&format!("{class} {file}")));
+    }
+    let text = stdout_of(directory, &words(&format!("{class} -")));
+    assert_eq!(text, fs::read_to_string(directory.join("g.txt")).unwrap());
+    fs::write(directory.join("packed"), gzip(text.as_bytes())).unwrap();
+    let before = names(directory);
+    let expected = levels_of(&text, 7);
+    for file in ["g.txt", "g.u32", "g.u64", "g.mtx", "packed"] {
+        let document = json_of(directory, &format!("graph bfs {file} --source 7 {SMALL}"));
+        assert_eq!(levels_in(&document), expected, "{file}");
+        let number = |key: &str| document[key].as_u64().unwrap();
+        assert_eq!(number("reached_node_count"), expected.iter().sum::<u64>());
+        assert_eq!(number("level_count"), expected.len() as u64);
+        assert_eq!(number("read_edge_count"), 5000);
+        assert!(number("memory_peak_bytes") <= 1 << 20, "{document}");
+        assert!(document["building"]["write_blocks"].as_u64().unwrap() > 10, "{document}");
+    }
+    let simulated = "graph bfs g.u32 --source 7 --device sim:nvme-tlc-2024 --memory 1MiB";
+    let document = json_of(directory, simulated);
+    assert_eq!(levels_in(&document), expected);
+    assert!(document["searching"]["wait_ns"].as_u64().unwrap() > 0);
+    let roles = "graph bfs g.u32 --source 7 --device flash=.,disk=sim:wd2000jb --memory 1MiB";
+    assert_eq!(levels_in(&json_of(directory, roles)), expected);
+    assert_eq!(names(directory), before, "nothing is left behind");
+}
+
+#[test]
+fn a_search_for_people_tells_levels_requests_and_memory() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    stdout_of(directory, &words("graph make grid --width 30 --height 20 grid.txt"));
+    let said = stdout_of(directory, &words("graph bfs grid.txt --quiet"));
+    for told in
+        ["600 nodes, 1150 edges", "600 nodes reached from node 0, in 49 levels", "searching"]
+    {
+        assert!(said.contains(told), "{said}");
+    }
+    fs::write(directory.join("loops.txt"), "0 1\n1 1\n1 2\n").unwrap();
+    let said = stdout_of(directory, &words("graph bfs loops.txt"));
+    assert!(said.contains("1 edge from a node to itself left out"), "{said}");
+}
+
+#[test]
+fn what_is_no_graph_is_told_with_its_place_and_leaves_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let cut = gzip("0 1\n1 2\n".repeat(3000).as_bytes());
+    fs::write(directory.join("cut.gz"), &cut[..cut.len() - 9]).unwrap();
+    for (file, text) in [
+        ("words.txt", "0 1\none two\n"),
+        ("empty", ""),
+        ("loop.txt", "0 1\n2 2\n"),
+        ("far.txt", "0 999999999999\n"),
+        ("good.txt", "0 1\n1 2\n"),
+    ] {
+        fs::write(directory.join(file), text).unwrap();
+    }
+    fs::write(directory.join("odd.u64"), [1; 24]).unwrap();
+    fs::write(directory.join("what.bin"), [1; 16]).unwrap();
+    let before = names(directory);
+    for (line, told) in [
+        ("graph bfs words.txt", "words.txt:2: `one` is no number"),
+        ("graph bfs empty", "empty: it has no edge"),
+        ("graph bfs loop.txt --self-loops refuse", "loop.txt:2: the edge leads from node 2"),
+        ("graph bfs far.txt", "far.txt:1: node 999999999999 makes"),
+        ("graph bfs good.txt --source 9", "none is number 9"),
+        ("graph bfs good.txt --nodes 2", "good.txt:2: there is no node 2"),
+        ("graph bfs odd.u64", "odd.u64, at byte 16: the file ends after 8 of the 16"),
+        ("graph bfs cut.gz", "the gzip data ends early"),
+        ("graph bfs what.bin", "what.bin: its format is not known"),
+        ("graph bfs missing", "missing: no such file"),
+        ("graph bfs good.txt --format txt", "there are text, u32, u64, matrix-market"),
+        ("graph bfs good.txt --memory 512KiB", "give it more"),
+        ("graph bfs good.txt --device flash=.", "others disk="),
+        ("graph bfs good.txt --device good.txt", "good.txt is no directory"),
+        ("graph bfs good.txt --device sim:nothing", "nothing"),
+        ("graph bfs good.txt --block-size 100", "not of whole sectors"),
+        ("graph make random --nodes 5000000000 --edges 1 x.u32", "write u64"),
+        ("graph make grid --width 9999999999 --height 9999999999 x", "more than 2^62"),
+        ("graph make line --nodes 2 good.txt", "exists already"),
+        (
+            "external sort odd.u64 --record-bytes 16 --key-bytes 8 -o x",
+            "at byte 16: it ends after 8",
+        ),
+        ("external sort odd.u64 --record-bytes 7 --key-bytes 7 -o x", "records have one of"),
+        ("external sort odd.u64 --record-bytes 8 --key-bytes 9 -o x", "the key ends at byte 9"),
+        ("external rank odd.u64 -o x", "of the list"),
+    ] {
+        let said = failure_of(directory, &words(line), 2);
+        assert!(said.contains(told) && !said.contains("panicked"), "{line}: {said}");
+        assert_eq!(names(directory), before, "{line}");
+    }
+}
+
+#[test]
+fn records_are_sorted_by_their_keys_beyond_memory() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let mut state = 1_u64;
+    let mut next = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state >> 40
+    };
+    let mut records: Vec<[u8; 16]> = (0..100_000)
+        .map(|number: u64| {
+            let mut record = [0; 16];
+            record[..8].copy_from_slice(&(next() % 5000).to_le_bytes());
+            record[8..].copy_from_slice(&number.to_be_bytes());
+            record
+        })
+        .collect();
+    fs::write(directory.join("in"), records.concat()).unwrap();
+    let key = |record: &[u8; 16]| u64::from_le_bytes(record[..8].try_into().unwrap());
+    for (options, by_number) in [("", false), ("--key-type little-endian", true)] {
+        let line = format!(
+            "external sort in --record-bytes 16 --key-bytes 8 {options} {SMALL} -o out --overwrite"
+        );
+        let document = json_of(directory, &line);
+        assert_eq!(document["record_count"], 100_000);
+        assert!(document["run_count"].as_u64().unwrap() > 1, "{document}");
+        match by_number {
+            true => records.sort_by_key(|record| (key(record), *record)),
+            false => records.sort_unstable(),
+        }
+        assert!(fs::read(directory.join("out")).unwrap() == records.concat(), "{line}");
+    }
+    assert_eq!(names(directory), ["in", "out"]);
+}
+
+#[test]
+fn a_list_is_ranked_beyond_memory() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let count = 60_000_u64;
+    // Element i is followed by i + 7, modulo their number: one list, since they have no divisor in
+    // common.
+    let (mut successors, mut ranks) = (vec![0; 60_001], vec![0; 60_001]);
+    let (count, mut element) = (count + 1, 0);
+    for rank in 0..count {
+        let next = (element + 7) % count;
+        ranks[usize::try_from(element).unwrap()] = rank;
+        successors[usize::try_from(element).unwrap()] =
+            if rank == count - 1 { u64::MAX } else { next };
+        element = next;
+    }
+    let bytes = |numbers: &[u64]| numbers.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
+    fs::write(directory.join("list"), bytes(&successors)).unwrap();
+    let document = json_of(directory, &format!("external rank list -o ranks {SMALL}"));
+    assert_eq!(document["element_count"], count);
+    assert!(fs::read(directory.join("ranks")).unwrap() == bytes(&ranks));
+    assert_eq!(names(directory), ["list", "ranks"]);
+}
+
+#[test]
+fn a_full_disk_is_told_and_its_room_is_given_back() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    stdout_of(directory, &words("graph make random --nodes 40000 --edges 60000 g.u64"));
+    let before = names(directory);
+    for line in [
+        format!("graph bfs g.u64 {SMALL}"),
+        format!("external sort g.u64 --record-bytes 16 --key-bytes 8 -o out {SMALL}"),
+        "external sort g.u64 --record-bytes 16 --key-bytes 8 -o out".to_owned(),
+        "graph make line --nodes 100000 line.txt".to_owned(),
+    ] {
+        let output = run_full(directory, 256 << 10, &words(&line));
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(3), "{line}: {said}");
+        assert!(!said.contains("panicked") && said.contains("error: "), "{line}: {said}");
+        assert_eq!(names(directory), before, "{line}: {said}");
+    }
+}
+
+#[test]
+fn ctrl_c_ends_what_waits_and_what_works_and_leaves_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    stdout_of(directory, &words("graph make line --nodes 300000 --shuffled g.u64"));
+    let before = names(directory);
+    // Of a line each level is one node, which takes requests: it works for long.
+    let line = format!("graph bfs g.u64 --device . {SMALL} --quiet");
+    let child = start(directory, &words(&line));
+    while names(directory).len() == before.len() {
+        std::thread::yield_now();
+    }
+    std::thread::park_timeout(Duration::from_millis(300));
+    interrupt(&child);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    assert_eq!(names(directory), before, "{}", stderr(&output));
+    // Nothing comes, and nobody closes the pipe.
+    let mut command = nandu(directory, &words("graph bfs -"));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    pipe.write_all(b"0 1\n1 2\n").unwrap();
+    std::thread::park_timeout(Duration::from_millis(300));
+    interrupt(&child);
+    let output = child.wait_with_output().unwrap();
+    drop(pipe);
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    assert_eq!(names(directory), before);
+    let told = run(directory, &words("graph bfs g.u64 --source 300000"));
+    assert_eq!(told.status.code(), Some(2), "{}", stderr(&told));
+}
