@@ -26,6 +26,7 @@ mod tests;
 mod transaction;
 mod unlogged;
 pub(crate) mod versions;
+mod volumes;
 
 pub use action::Action;
 pub use restart::{RestartReport, RestartStep};
@@ -33,6 +34,7 @@ pub use settings::{Settings, TornPages};
 pub use structure::StructureKind;
 pub use transaction::{Savepoint, Transaction};
 pub use unlogged::UnloggedPages;
+pub use volumes::Volumes;
 
 use crate::log::{LogFile, SharedLog};
 use crate::page::{TRAILER_BYTES, page_contents, page_lsn};
@@ -41,39 +43,19 @@ use crate::pool::{
     Cleaning, Grant, LogRun, PageReader, Plan, Pool, PoolConfig, PoolCounters, Read, ResidentPage,
     WantsCleaning, WriteAheadRule, WriteBack,
 };
-use crate::propagation::{DoubleWriteFile, Media, OtherMedium, Placement, PropagationKind};
+use crate::propagation::Placement;
 use crate::volume::Io;
-use crate::{Checksum, FileId, Lsn, PageAddress, ReadPages, StorageError, Volume};
+use crate::{Checksum, FileId, Lsn, PageAddress, ReadPages, StorageError};
 use action::ActionScratch;
 use nandu_base::Nanos;
 use nandu_device::Counters;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use versions::Versions;
-
-/// The name of the log's file.
-const LOG_FILE: &str = "log";
-/// The name of the file of the double write.
-const DOUBLE_WRITE_FILE: &str = "double-write";
-
-/// The volumes that hold a database and its log.
-pub struct Volumes {
-    /// The pages, and the log unless it has its own.
-    pub data: Box<dyn Volume>,
-    /// The volume of the log, where that has one of its own.
-    pub log: Option<Box<dyn Volume>>,
-    /// What the propagation needs beside the data, by the names that its kind has for it.
-    pub others: BTreeMap<String, OtherMedium>,
-}
-
-impl Volumes {
-    /// The pages, and the log if it has its own: enough for any propagation that needs nothing else.
-    #[must_use]
-    pub const fn new(data: Box<dyn Volume>, log: Option<Box<dyn Volume>>) -> Self {
-        Self { data, log, others: BTreeMap::new() }
-    }
-}
+use volumes::{
+    DOUBLE_WRITE_FILE, LOG_FILE, Shared, check_moment, create_file, expect_file, find_double_write,
+    find_file, is_own_file, name_of, remove_all_files, share,
+};
 
 /// The engine of one open database.
 pub struct Engine {
@@ -427,8 +409,8 @@ impl Engine {
         counts_pages.then(|| self.data_io.byte_count(file) / page_bytes)
     }
 
-    /// The first record of the log that may speak of a file: see [`Volume::records_from`]. `None` if there is
-    /// no such file.
+    /// The first record of the log that may speak of a file: see [`crate::Volume::records_from`].
+    /// `None` if there is no such file.
     pub(crate) fn records_from(&self, file: FileId) -> Option<Lsn> {
         self.records_from.get(&file).copied()
     }
@@ -461,7 +443,7 @@ impl Engine {
         Ok(file)
     }
 
-    /// Says that all is there that the volumes were made for: see [`Volume::finish_making`].
+    /// Says that all is there that the volumes were made for: see [`crate::Volume::finish_making`].
     ///
     /// # Errors
     /// If a device fails.
@@ -705,88 +687,4 @@ impl WriteAheadRule for LogBeforePage {
         }
         self.0.make_durable(lsn)
     }
-}
-
-/// Volumes with the engine's clock.
-struct Shared {
-    data_io: Io,
-    log_io: Io,
-    media: Media,
-}
-
-fn share(volumes: Volumes) -> Shared {
-    let clock = Arc::new(AtomicU64::new(0));
-    let share = |volume| Io::new(volume, Arc::clone(&clock));
-    let Volumes { data, log, others } = volumes;
-    let data_io = share(data);
-    let log_io = log.map_or_else(|| data_io.clone(), share);
-    let others = others.into_iter().map(|(name, medium)| (name, medium.share(&clock))).collect();
-    let media = Media::new(data_io.clone(), others);
-    Shared { data_io, log_io, media }
-}
-
-/// Refuses files of several moments, and has a copy count its runs apart from those of its original.
-fn check_moment<'a>(
-    volumes: impl Iterator<Item = &'a Io>,
-    log_file: &mut LogFile,
-) -> Result<(), StorageError> {
-    let control = *log_file.control();
-    let closed_by = control.is_clean.then(|| control.epoch());
-    for io in volumes {
-        if io.check_moment(closed_by)? {
-            log_file.skip_runs();
-        }
-    }
-    Ok(())
-}
-
-fn name_of(io: &Io) -> String {
-    io.name()
-}
-
-fn is_own_file(name: &str) -> bool {
-    let of_engine = [LOG_FILE, DOUBLE_WRITE_FILE, settings::SETTINGS_FILE];
-    of_engine.contains(&name) || PropagationKind::is_own_file(name)
-}
-
-fn find_file(io: &Io, name: &str) -> Option<FileId> {
-    let files = io.files();
-    files.into_iter().find(|(_, found)| found == name).map(|(file, _)| file)
-}
-
-/// The copies of pages that may be torn; `None` if there are none.
-fn find_double_write(
-    io: &Io,
-    settings: &Settings,
-    epoch: u32,
-    is_clean: bool,
-) -> Result<Option<DoubleWriteFile>, StorageError> {
-    let Some(file) = find_file(io, DOUBLE_WRITE_FILE) else { return Ok(None) };
-    if !is_clean && io.found_byte_count(file) < 2 * u64::from(settings.page_bytes) {
-        let what = "its file double-write was cut, and it was not closed: pages that are torn would \
-                    not be mended; restore the database from a copy";
-        return Err(StorageError::Corrupt { place: name_of(io), what: what.to_owned() });
-    }
-    settings.double_write(file, io, epoch).map(Some)
-}
-
-fn expect_file(io: &Io, name: &str) -> Result<FileId, StorageError> {
-    find_file(io, name).ok_or_else(|| {
-        let place = io.name();
-        StorageError::Corrupt { place, what: format!("its file {name} is missing") }
-    })
-}
-
-fn create_file(io: &Io, name: &str) -> Result<FileId, StorageError> {
-    let file = io.create(name)?;
-    io.sync(file)?;
-    Ok(file)
-}
-
-/// What an interrupted creation left.
-fn remove_all_files(io: &Io) -> Result<(), StorageError> {
-    for (file, _) in io.files() {
-        io.remove(file)?;
-    }
-    Ok(())
 }

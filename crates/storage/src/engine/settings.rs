@@ -1,6 +1,6 @@
 //! What a user may choose about a database, with defaults that hold for most.
 
-use super::{create_file, find_file};
+use super::volumes::{create_file, find_file};
 use crate::log::{Durability, LogConfig, check_buffer};
 use crate::page::check_page_bytes;
 use crate::pool::ReplacementKind;

@@ -6,7 +6,7 @@ use super::*;
 use crate::Lsn;
 use crate::database::{Column, ColumnType, Database, LoadOptions, NewTable, TableKind};
 use crate::sqlite::Value;
-use crate::volume::{FileRequest, free_number};
+use crate::volume::{FileRequest, Volume, free_number};
 use nandu_base::Nanos;
 use nandu_device::{Completion, DeviceError, Operation, TimeSource};
 use std::collections::{BTreeSet, VecDeque};

@@ -1,0 +1,124 @@
+//! The volumes of a database with the engine's clock, and the engine's own files on them.
+//!
+//! ```text
+//!   data     settings  double-write  files of tables and of the propagation     log, if that is not apart
+//!   log      log
+//!   others   the propagation's
+//! ```
+
+use super::Settings;
+use super::settings::SETTINGS_FILE;
+use crate::log::LogFile;
+use crate::propagation::{DoubleWriteFile, Media, OtherMedium, PropagationKind};
+use crate::volume::Io;
+use crate::{FileId, StorageError, Volume};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// The name of the log's file.
+pub(super) const LOG_FILE: &str = "log";
+/// The name of the file of the double write.
+pub(super) const DOUBLE_WRITE_FILE: &str = "double-write";
+
+/// The volumes that hold a database and its log.
+pub struct Volumes {
+    /// The pages, and the log unless it has its own.
+    pub data: Box<dyn Volume>,
+    /// The volume of the log, where that has one of its own.
+    pub log: Option<Box<dyn Volume>>,
+    /// What the propagation needs beside the data, by the names that its kind has for it.
+    pub others: BTreeMap<String, OtherMedium>,
+}
+
+impl Volumes {
+    /// The pages, and the log if it has its own: enough for any propagation that needs nothing else.
+    #[must_use]
+    pub const fn new(data: Box<dyn Volume>, log: Option<Box<dyn Volume>>) -> Self {
+        Self { data, log, others: BTreeMap::new() }
+    }
+}
+
+/// Volumes with the engine's clock.
+pub(super) struct Shared {
+    pub(super) data_io: Io,
+    pub(super) log_io: Io,
+    pub(super) media: Media,
+}
+
+pub(super) fn share(volumes: Volumes) -> Shared {
+    let clock = Arc::new(AtomicU64::new(0));
+    let share = |volume| Io::new(volume, Arc::clone(&clock));
+    let Volumes { data, log, others } = volumes;
+    let data_io = share(data);
+    let log_io = log.map_or_else(|| data_io.clone(), share);
+    let others = others.into_iter().map(|(name, medium)| (name, medium.share(&clock))).collect();
+    let media = Media::new(data_io.clone(), others);
+    Shared { data_io, log_io, media }
+}
+
+/// Refuses files of several moments, and has a copy count its runs apart from those of its original.
+pub(super) fn check_moment<'a>(
+    volumes: impl Iterator<Item = &'a Io>,
+    log_file: &mut LogFile,
+) -> Result<(), StorageError> {
+    let control = *log_file.control();
+    let closed_by = control.is_clean.then(|| control.epoch());
+    for io in volumes {
+        if io.check_moment(closed_by)? {
+            log_file.skip_runs();
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn name_of(io: &Io) -> String {
+    io.name()
+}
+
+pub(super) fn is_own_file(name: &str) -> bool {
+    let of_engine = [LOG_FILE, DOUBLE_WRITE_FILE, SETTINGS_FILE];
+    of_engine.contains(&name) || PropagationKind::is_own_file(name)
+}
+
+pub(super) fn find_file(io: &Io, name: &str) -> Option<FileId> {
+    let files = io.files();
+    files.into_iter().find(|(_, found)| found == name).map(|(file, _)| file)
+}
+
+/// The copies of pages that may be torn; `None` if there are none.
+pub(super) fn find_double_write(
+    io: &Io,
+    settings: &Settings,
+    epoch: u32,
+    is_clean: bool,
+) -> Result<Option<DoubleWriteFile>, StorageError> {
+    let Some(file) = find_file(io, DOUBLE_WRITE_FILE) else { return Ok(None) };
+    if !is_clean && io.found_byte_count(file) < 2 * u64::from(settings.page_bytes) {
+        let what = "its file double-write was cut, and it was not closed: pages that are torn would \
+                    not be mended; restore the database from a copy";
+        return Err(StorageError::Corrupt { place: name_of(io), what: what.to_owned() });
+    }
+    settings.double_write(file, io, epoch).map(Some)
+}
+
+pub(super) fn expect_file(io: &Io, name: &str) -> Result<FileId, StorageError> {
+    find_file(io, name).ok_or_else(|| {
+        let place = io.name();
+        StorageError::Corrupt { place, what: format!("its file {name} is missing") }
+    })
+}
+
+pub(super) fn create_file(io: &Io, name: &str) -> Result<FileId, StorageError> {
+    let file = io.create(name)?;
+    io.sync(file)?;
+    Ok(file)
+}
+
+/// What an interrupted creation left.
+pub(super) fn remove_all_files(io: &Io) -> Result<(), StorageError> {
+    for (file, _) in io.files() {
+        io.remove(file)?;
+    }
+    Ok(())
+}
