@@ -10,7 +10,8 @@ use crate::volume::{DeviceVolume, IoOwner};
 use crate::{Database, Engine, Settings, Volume, Volumes};
 use nandu_base::{Nanos, Rng};
 use nandu_device::{
-    Device, FaultPlan, FaultyDevice, Geometry, MemoryConfig, MemoryDevice, Operation, UnflushedFate,
+    Device, FaultPlan, FaultyDevice, Geometry, MemoryConfig, MemoryDevice, Operation, RawFlash,
+    Request, UnflushedFate,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -82,19 +83,26 @@ impl Ground {
         Media::new(data.clone(), others.map(|(name, it)| (name, it.share(&clock))).collect())
     }
 
-    /// Requests to each medium so far: the data first.
-    fn submitted_counts(&self) -> Vec<u64> {
-        let other = |(_, ground): &(&str, OtherGround)| match ground {
-            OtherGround::Disk(disk) => disk.lock().submitted_count(),
-            OtherGround::Chips(chips) => chips.submitted_count(),
+    /// Requests to each medium so far, and how many of them wrote: the data first.
+    fn request_counts(&self) -> Vec<(u64, u64)> {
+        let of_disk = |disk: &Disk| {
+            let disk = disk.lock();
+            (disk.submitted_count(), disk.counters().writes.request_count)
         };
-        let data = self.data.lock().submitted_count();
+        let other = |(_, ground): &(&str, OtherGround)| match ground {
+            OtherGround::Disk(disk) => of_disk(disk),
+            OtherGround::Chips(chips) => {
+                let programmed = chips.counters().commands.programmed_pages();
+                (chips.submitted_count(), programmed)
+            }
+        };
+        let data = of_disk(&self.data);
         std::iter::once(data).chain(self.others.iter().map(other)).collect()
     }
 
     /// Has a medium lose its power at one of the requests that come, counted from 1.
     fn cut_at(&self, medium: usize, at: u64, seed: u64) {
-        let at = self.submitted_counts()[medium] + at;
+        let at = self.request_counts()[medium].0 + at;
         let plan = FaultPlan {
             power_cut_at_request: Some(at),
             torn_sector_count: Some(1),
@@ -257,26 +265,110 @@ fn what_a_kind_says_of_its_places_is_so() {
     }
 }
 
-/// Writes rounds of pages until the power goes; gives the fill that is durable for certain, by page.
-fn write_rounds(placement: &mut Placement, file: FileId) -> Vec<u8> {
-    let mut durable = vec![0; PAGE_COUNT as usize + 1];
-    let mut rng = Rng::new(9);
-    for round in 1..=6 {
-        let is_written = |_: &u32| rng.below(3) > 0;
-        let numbers: Vec<u32> = (1..=PAGE_COUNT).filter(is_written).collect();
-        let mut pages: Vec<PageWrite> =
-            numbers.iter().map(|&number| page(file, number, round)).collect();
-        if placement.write(&mut pages).and_then(|()| placement.sync()).is_err() {
-            break;
-        }
-        numbers.iter().for_each(|&number| durable[number as usize] = round);
-    }
-    durable
+/// The pages of a file as rounds of writes leave them, until the power goes.
+struct Rounds<'a> {
+    placement: &'a mut Placement,
+    io: &'a Io,
+    file: FileId,
+    /// The fill that is durable for certain, by page.
+    durable: Vec<u8>,
+    /// What the next write of a page has to cover beside what it changes, of those that are there.
+    left_over: BTreeMap<u32, ChangedRanges>,
+    rng: Rng,
 }
 
-/// Runs with the power of a medium cut at a request, if at any, and counts those that each medium got. The
-/// double write is the engine's: it has one for any kind that says it overwrites pages.
-fn cut(kind: PropagationKind, at: Option<(usize, u64)>, seed: u64) -> Vec<u64> {
+/// Before this round pages from here on are cut off.
+const CUT_OFF: (u8, u32) = (4, 17);
+/// Before this one a second file comes and goes.
+const COMES_AND_GOES: u8 = 5;
+
+impl<'a> Rounds<'a> {
+    fn new(placement: &'a mut Placement, io: &'a Io, file: FileId) -> Self {
+        let durable = vec![0; PAGE_COUNT as usize + 1];
+        Self { placement, io, file, durable, left_over: BTreeMap::new(), rng: Rng::new(9) }
+    }
+
+    fn run(&mut self) -> Result<(), StorageError> {
+        (1..=6).try_for_each(|round| {
+            if round == CUT_OFF.0 {
+                self.cut_off(CUT_OFF.1)?;
+            }
+            if round == COMES_AND_GOES {
+                self.come_and_go()?;
+            }
+            let written = self.write(round)?;
+            self.leave_and_read(&written)
+        })
+    }
+
+    fn write(&mut self, round: u8) -> Result<Vec<PageWrite>, StorageError> {
+        let Self { placement, file, durable, left_over, rng, .. } = self;
+        let numbers = (1..=PAGE_COUNT).filter(|_| rng.below(3) > 0);
+        let write = |number| {
+            let mut write = page(*file, number, round);
+            if let Some(left_over) = left_over.get(&number) {
+                write.changed = left_over.clone();
+                let half = PAGE_BYTES / 2;
+                [0..100, half..half + 100].into_iter().for_each(|it| write.changed.add(it));
+            }
+            write
+        };
+        let mut pages: Vec<PageWrite> = numbers.map(write).collect();
+        placement.write(&mut pages)?;
+        placement.sync()?;
+        for write in &pages {
+            left_over.insert(write.address.page, write.changed.clone());
+            durable[write.address.page as usize] = round;
+        }
+        Ok(pages)
+    }
+
+    /// Some leave the pool as they are, and some of all are wanted again.
+    fn leave_and_read(&mut self, pages: &[PageWrite]) -> Result<(), StorageError> {
+        let placement = &mut *self.placement;
+        for page in pages.iter().filter(|page| page.address.page % 3 == 0) {
+            if placement.get().hears_of_clean_evictions() {
+                placement.get_mut().evicted_clean(page.address, &page.buffer);
+            }
+        }
+        for page in pages.iter().filter(|page| page.address.page % 4 == 0) {
+            let address = page.address;
+            placement.start_read(address, IoBuffer::zeroed(PAGE_BYTES as usize))?;
+            let read = placement.next_read().expect("it was begun");
+            read.result?;
+            assert!(page_is_sound(&read.buffer, address) && read.buffer[0] == page.buffer[0]);
+        }
+        Ok(())
+    }
+
+    fn cut_off(&mut self, first_page: u32) -> Result<(), StorageError> {
+        self.durable[first_page as usize..].fill(0);
+        self.left_over.retain(|&number, _| number < first_page);
+        self.placement.get_mut().truncate(self.file, first_page)?;
+        self.make_room(self.file)
+    }
+
+    fn come_and_go(&mut self) -> Result<(), StorageError> {
+        let second = self.io.create("second")?;
+        self.make_room(second)?;
+        let mut pages: Vec<PageWrite> = (1..=3).map(|number| page(second, number, 1)).collect();
+        self.placement.write(&mut pages)?;
+        self.placement.sync()?;
+        self.io.remove(second)?;
+        self.placement.get_mut().truncate(second, 1)
+    }
+
+    fn make_room(&self, file: FileId) -> Result<(), StorageError> {
+        match self.placement.get().needs_room_in_files() {
+            true => self.io.set_byte_count(file, u64::from(PAGE_COUNT * PAGE_BYTES)),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Runs with the power of a medium cut at a request, if at any, and counts the requests and the writes that
+/// each medium got. The double write is the engine's: it has one for any kind that says it overwrites pages.
+fn cut(kind: PropagationKind, at: Option<(usize, u64)>, seed: u64) -> Vec<(u64, u64)> {
     let ground = Ground::of(kind);
     let io = io_on(&ground.data, true).unwrap();
     let copies =
@@ -286,26 +378,30 @@ fn cut(kind: PropagationKind, at: Option<(usize, u64)>, seed: u64) -> Vec<u64> {
     let mut placement = build(kind, ground.media(&io, true), Some(copies));
     let file = make_file(&io, &placement, "table");
     io.sync(file).unwrap();
-    let before = ground.submitted_counts();
+    let before = ground.request_counts();
     if let Some((medium, at)) = at {
         ground.cut_at(medium, at, seed);
     }
-    let durable = write_rounds(&mut placement, file);
-    let counts = ground.submitted_counts().into_iter().zip(before);
-    let counts = counts.map(|(after, before)| after - before).collect();
+    let mut rounds = Rounds::new(&mut placement, &io, file);
+    let result = rounds.run();
+    let durable = rounds.durable;
+    let counts = ground.request_counts().into_iter().zip(before);
+    let counts = counts.map(|(after, before)| (after.0 - before.0, after.1 - before.1)).collect();
     drop((placement, io));
-    if at.is_some() {
-        ground.restart();
-        let io = io_on(&ground.data, false).unwrap();
-        let copies = DoubleWriteFile { epoch: 2, ..copies };
-        let mut placement = build(kind, ground.media(&io, false), Some(copies));
-        for number in 1..=PAGE_COUNT {
-            let address = PageAddress::new(file, number);
-            let found = read(&mut placement, address);
-            let is_whole = page_is_sound(&found, address) || page_is_blank(&found);
-            assert!(is_whole, "{kind:?} cut at {at:?}: {address} is torn");
-            assert!(found[0] >= durable[number as usize], "{kind:?} cut at {at:?}: {address}");
-        }
+    if at.is_none() {
+        assert_eq!(result, Ok(()), "{kind:?}");
+        return counts;
+    }
+    ground.restart();
+    let io = io_on(&ground.data, false).unwrap();
+    let copies = DoubleWriteFile { epoch: 2, ..copies };
+    let mut placement = build(kind, ground.media(&io, false), Some(copies));
+    for number in 1..=PAGE_COUNT {
+        let address = PageAddress::new(file, number);
+        let found = read(&mut placement, address);
+        let is_whole = page_is_sound(&found, address) || page_is_blank(&found);
+        assert!(is_whole, "{kind:?} cut at {at:?}: {address} is torn");
+        assert!(found[0] >= durable[number as usize], "{kind:?} cut at {at:?}: {address}");
     }
     counts
 }
@@ -314,7 +410,11 @@ fn cut(kind: PropagationKind, at: Option<(usize, u64)>, seed: u64) -> Vec<u64> {
 fn no_kind_has_to_ask_for_its_pages_to_be_whole_after_a_cut() {
     for &kind in PropagationKind::ALL {
         let counts = cut(kind, None, 0);
-        let request_count: u64 = counts.iter().sum();
+        for (medium, &(request_count, write_count)) in counts.iter().enumerate() {
+            assert!(write_count > 1, "{kind:?}: {write_count} writes to medium {medium} are cut");
+            (1..=request_count).for_each(|at| _ = cut(kind, Some((medium, at)), at));
+        }
+        let request_count: u64 = counts.iter().map(|(requests, _)| requests).sum();
         assert!(request_count > 12, "{kind:?}: {request_count} requests are worth cutting");
         for (medium, &count) in counts.iter().enumerate() {
             (1..=count).for_each(|at| _ = cut(kind, Some((medium, at)), at));
