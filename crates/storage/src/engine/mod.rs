@@ -109,8 +109,8 @@ impl Engine {
         identity: u64,
     ) -> Result<Self, StorageError> {
         let settings = &settings.clone().without_idle_parts();
-        settings.check()?;
         let Shared { data_io, log_io, media } = share(volumes);
+        settings.check_on(data_io.sector_bytes())?;
         if settings::find(&data_io)?.is_some() {
             let what = format!("a database in {}", data_io.name());
             return Err(StorageError::Exists { what });
@@ -164,7 +164,8 @@ impl Engine {
             return Err(StorageError::NotADatabase { place, what });
         };
         let settings = &fixed.with(settings);
-        settings.check().and_then(|()| media.check(settings.propagation.kind))?;
+        settings.check_on(data_io.sector_bytes())?;
+        media.check(settings.propagation.kind)?;
         let log_file = expect_file(&log_io, LOG_FILE)?;
         let mut report = RestartReport::default();
         let clock = restart::Stopwatch::start(&data_io, &log_io);

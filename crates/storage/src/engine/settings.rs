@@ -4,7 +4,7 @@ use super::volumes::{create_file, find_file};
 use crate::log::{Durability, LogConfig, check_buffer};
 use crate::page::check_page_bytes;
 use crate::pool::ReplacementKind;
-use crate::propagation::{DoubleWriteFile, PropagationSettings};
+use crate::propagation::{DoubleWriteFile, PropagationKind, PropagationSettings};
 use crate::volume::{Io, IoOwner};
 use crate::{FileId, StorageError};
 use nandu_device::{IoBuffer, Operation};
@@ -98,12 +98,20 @@ const FRAME_COUNT_MIN: u64 = 32;
 /// Log between two checkpoints, in pages, at least.
 const CHECKPOINT_PAGES_MIN: u64 = 16;
 
+/// No device has smaller sectors.
+const SECTOR_BYTES_MIN: u32 = 512;
+
 impl Settings {
-    /// Checks that the settings can work together.
+    /// Checks that the settings can work together, on the smallest sectors that there are.
     ///
     /// # Errors
     /// The first that cannot, with what would do.
     pub fn check(&self) -> Result<(), StorageError> {
+        self.check_on(SECTOR_BYTES_MIN)
+    }
+
+    /// The same with pages on sectors of `sector_bytes`.
+    pub(super) fn check_on(&self, sector_bytes: u32) -> Result<(), StorageError> {
         let invalid = |what: String| Err(StorageError::InvalidSetting { what });
         check_page_bytes(self.page_bytes)?;
         let least = FRAME_COUNT_MIN * u64::from(self.page_bytes);
@@ -131,7 +139,7 @@ impl Settings {
             let what = format!("checkpoint_bytes {} is below 16 pages", self.checkpoint_bytes);
             return invalid(what);
         }
-        Ok(())
+        self.propagation.config().check(self.page_bytes, sector_bytes)
     }
 
     /// The shortest log that a database with such pages can have: four intervals of checkpoints, each of
@@ -218,9 +226,20 @@ impl Settings {
     }
 }
 
+/// Settings as they are stored. Of the tables of propagations the database's own alone, which lies there
+/// whole: another kind, or another default of one, changes nothing in a database that has no use for it,
+/// and keeps no program from it that does not know the kind.
+fn stored_text(settings: &Settings) -> Vec<u8> {
+    let mut text = serde_json::to_value(settings).expect("settings are plain values");
+    let fields = text.as_object_mut().expect("settings have names");
+    let others = PropagationKind::ALL.iter().filter(|&&kind| kind != settings.propagation.kind);
+    others.for_each(|kind| drop(fields.remove(&kind.name())));
+    serde_json::to_vec(&text).expect("settings are plain values")
+}
+
 /// Writes the settings and makes them durable: from then on there is a database.
 pub(super) fn store(io: &Io, settings: &Settings) -> Result<(), StorageError> {
-    let text = serde_json::to_vec(settings).expect("settings are plain values");
+    let text = stored_text(settings);
     assert!(text.len() + 24 <= SETTINGS_BYTES_MAX, "settings are short");
     let sector_bytes = io.sector_bytes() as usize;
     let alignment = io.buffer_alignment().max(1) as usize;
@@ -324,6 +343,53 @@ mod tests {
         assert!(told.ends_with("restore it from a copy"), "{told}");
     }
 
+    fn stored(settings: &Settings) -> String {
+        String::from_utf8(stored_text(settings)).unwrap()
+    }
+
+    /// Whatever kinds there are: this test knows some that programs do not.
+    #[test]
+    fn what_a_database_in_place_stores_does_not_change_when_a_kind_of_propagation_is_added() {
+        let text = r#"{"checkpoint_bytes":16777216,"commit_delay_ns":0,"double_write_bytes":null,"#
+            .to_owned()
+            + r#""durability":"every_commit","lock_timeout_ns":10000000000,"log_buffer_bytes":1048576,"#
+            + r#""log_bytes":67108864,"page_bytes":4096,"pool_bytes":67108864,"#
+            + r#""propagation":"in_place","replacement":"two_q","torn_pages":"double_write","#
+            + r#""version_bytes":67108864}"#;
+        let mut settings = Settings::default();
+        settings.propagation.log_structured.segment_bytes = 64 << 10;
+        assert_eq!(stored(&settings), text);
+    }
+
+    #[test]
+    fn the_table_of_the_own_kind_is_stored_whole_and_comes_back() {
+        for &kind in PropagationKind::ALL {
+            let settings = Settings { propagation: kind.into(), ..Settings::default() };
+            let text = stored(&settings);
+            let fields: serde_json::Value = serde_json::from_str(&text).unwrap();
+            let is_stored = |other: &&PropagationKind| fields.get(other.name()).is_some();
+            let all = serde_json::to_value(&settings).unwrap();
+            let has_table = all.get(kind.name()).is_some();
+            let stored: Vec<_> = PropagationKind::ALL.iter().filter(is_stored).copied().collect();
+            let own = if has_table { vec![kind] } else { Vec::new() };
+            assert_eq!(stored, own, "{text}");
+            assert_eq!(fields.get(kind.name()), all.get(kind.name()));
+            let found = decode(&encode(text.as_bytes()), "settings").unwrap();
+            assert_eq!(found, Some(settings));
+        }
+    }
+
+    #[test]
+    fn settings_with_the_tables_of_all_kinds_as_they_were_stored_before_are_read() {
+        let mut expected = Settings::default();
+        let text = serde_json::to_vec(&expected).unwrap();
+        let found = decode(&encode(&text), "settings").unwrap();
+        assert_eq!(found.as_ref(), Some(&expected));
+        let text = br#"{"propagation":"in_place","log_structured":{"segment_bytes":65536}}"#;
+        expected.propagation.log_structured.segment_bytes = 64 << 10;
+        assert_eq!(decode(&encode(text), "settings").unwrap(), Some(expected));
+    }
+
     #[test]
     fn settings_that_cannot_work_together_are_refused_with_what_would() {
         let good = Settings {
@@ -335,6 +401,16 @@ mod tests {
         };
         assert_eq!(good.check(), Ok(()));
         assert_eq!(Settings::default().check(), Ok(()));
+        let in_segments = |segment_bytes| {
+            let mut settings = good.clone();
+            settings.propagation = PropagationKind::LogStructured.into();
+            settings.propagation.log_structured.segment_bytes = segment_bytes;
+            settings
+        };
+        assert_eq!(in_segments(1 << 20).check(), Ok(()));
+        let mut idle = in_segments(3);
+        idle.propagation.kind = PropagationKind::InPlace;
+        assert_eq!(idle.check(), Ok(()), "what lies idle does not matter");
         for (settings, message) in [
             (
                 Settings { page_bytes: 1000, ..good.clone() },
@@ -376,6 +452,11 @@ mod tests {
             (
                 Settings { checkpoint_bytes: (16 << 10) - 1, ..good.clone() },
                 "checkpoint_bytes 16383 is below 16 pages",
+            ),
+            (
+                in_segments(3 << 19),
+                "segment_bytes 1572864 is not a power of two from 4096 (4 pages or sectors) to \
+                 67108864",
             ),
         ] {
             assert_eq!(settings.check().unwrap_err().to_string(), message);

@@ -119,6 +119,16 @@ impl PropagationKind {
         }
     }
 
+    /// Its name in settings, which is also that of the table of its own.
+    ///
+    /// # Panics
+    /// Never: a kind is written as a word.
+    #[must_use]
+    pub fn name(self) -> String {
+        let name = serde_json::to_value(self).expect("a kind is a plain value");
+        name.as_str().expect("a kind is written as a word").to_owned()
+    }
+
     /// How changed pages are written, in some words.
     #[must_use]
     pub const fn told(self) -> &'static str {
@@ -235,7 +245,7 @@ impl PropagationConfig {
             Self::InPlace => Ok(()),
             Self::LogStructured(settings) => settings.with_pages_of(page_bytes).check(sector_bytes),
             #[cfg(test)]
-            Self::Tiered(_) => Ok(()),
+            Self::Tiered(settings) => settings.check(),
             #[cfg(test)]
             Self::Chips(_) => Ok(()),
         }

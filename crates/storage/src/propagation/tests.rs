@@ -416,9 +416,35 @@ fn no_kind_has_to_ask_for_its_pages_to_be_whole_after_a_cut() {
         }
         let request_count: u64 = counts.iter().map(|(requests, _)| requests).sum();
         assert!(request_count > 12, "{kind:?}: {request_count} requests are worth cutting");
-        for (medium, &count) in counts.iter().enumerate() {
-            (1..=count).for_each(|at| _ = cut(kind, Some((medium, at)), at));
-        }
+    }
+}
+
+#[test]
+fn settings_of_a_kind_that_cannot_be_are_refused_before_anything_is_made_or_opened() {
+    let kinds = [
+        (PropagationKind::Tiered, "slot_count is 0"),
+        (PropagationKind::LogStructured, "checkpoint_segment_count is 0"),
+    ];
+    for (kind, told) in kinds {
+        let mut bad = settings(kind);
+        bad.propagation.tiered.slot_count = 0;
+        bad.propagation.log_structured.checkpoint_segment_count = 0;
+        let ground = Ground::of(kind);
+        let answers = |is_new: bool| match is_new {
+            true => Engine::create(ground.volumes(true), &bad, 1).map(drop),
+            false => Engine::open(ground.volumes(false), &bad).map(drop),
+        };
+        let error = bad.check().unwrap_err().to_string();
+        assert!(error.contains(told), "{error}");
+        assert_eq!(answers(true).unwrap_err().to_string(), error);
+        assert!(io_on(&ground.data, false).unwrap().files().is_empty(), "{kind:?}");
+        let engine = Engine::create(ground.volumes(true), &settings(kind), 1).unwrap();
+        engine.close().unwrap();
+        let files = || io_on(&ground.data, false).unwrap().files();
+        let before = files();
+        assert_eq!(answers(false).unwrap_err().to_string(), error);
+        assert_eq!(files(), before, "{kind:?}");
+        Engine::open(ground.volumes(false), &settings(kind)).unwrap().0.close().unwrap();
     }
 }
 

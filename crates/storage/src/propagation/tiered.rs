@@ -42,6 +42,18 @@ impl Default for TieredSettings {
     }
 }
 
+impl TieredSettings {
+    /// Checks that there is a slot for a page.
+    pub(super) fn check(&self) -> Result<(), StorageError> {
+        match self.slot_count {
+            0 => {
+                Err(StorageError::InvalidSetting { what: "slot_count is 0; choose 16, say".into() })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Pages in their places and in a tier.
 pub struct Tiered {
     in_place: InPlace,
