@@ -232,9 +232,9 @@ impl PageStore {
     ) -> Result<Self, StorageError> {
         let io = Io::new(site.format()?.data, Arc::new(AtomicU64::new(0)));
         let file = io.create(FILE)?;
-        let alignment = io.buffer_alignment().max(1) as usize;
         let media = Media::of_data(io.clone());
         let (placement, _) = variant.config().build(page_bytes, media, None, true)?;
+        let alignment = placement.buffer_alignment() as usize;
         Ok(Self { io, placement, file, page_bytes, alignment })
     }
 

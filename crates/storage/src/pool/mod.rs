@@ -285,7 +285,7 @@ impl Pool {
         }
         let io = placement.get().data().clone();
         let answers = PlaceAnswers::of(placement.get());
-        let (reader, buffer_alignment) = (io.past_queue(), io.buffer_alignment().max(1) as usize);
+        let (reader, buffer_alignment) = (io.past_queue(), placement.buffer_alignment() as usize);
         check_memory(frame_count, config.page_bytes)?;
         let info = |_| FrameInfo {
             word: 0,

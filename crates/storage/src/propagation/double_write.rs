@@ -70,6 +70,8 @@ pub(super) struct DoubleWrite {
     file: FileId,
     page_bytes: u32,
     lap_bytes: u64,
+    /// Of pages that are read, and of copies.
+    buffer_alignment: u32,
     /// The lap: the epoch, then how many there were in it.
     lap: u64,
     /// The batch that comes next, and where.
@@ -123,17 +125,24 @@ impl DoubleWrite {
     /// Copies of pages of `page_bytes`, in a file of the volume of `io`.
     pub(super) fn new(io: Io, page_bytes: u32, file: DoubleWriteFile) -> Self {
         let DoubleWriteFile { file, lap_bytes, epoch } = file;
+        let buffer_alignment = io.buffer_alignment().max(1);
         Self {
             io,
             file,
             page_bytes,
             lap_bytes,
+            buffer_alignment,
             lap: u64::from(epoch) << 32,
             number: 0,
             offset: 0,
             batch: Vec::new(),
             new_pages: BTreeSet::new(),
         }
+    }
+
+    /// The same with pages and copies aligned in memory to `buffer_alignment` bytes.
+    pub(super) fn aligned_to(self, buffer_alignment: u32) -> Self {
+        Self { buffer_alignment, ..self }
     }
 
     /// How many pages of any content a lap has room for, at least one.
@@ -397,7 +406,7 @@ impl DoubleWrite {
     }
 
     fn buffer_of(&self, bytes: usize) -> IoBuffer {
-        IoBuffer::with_alignment(bytes, self.io.buffer_alignment().max(1) as usize)
+        IoBuffer::with_alignment(bytes, self.buffer_alignment as usize)
     }
 }
 

@@ -282,6 +282,7 @@ impl PropagationConfig {
     ) -> Result<(Placement, u32), StorageError> {
         let kind = self.kind();
         let media = media.for_kind(kind)?;
+        let buffer_alignment = media.buffer_alignment();
         let propagation: Box<dyn Propagation> = match self {
             Self::InPlace => Box::new(InPlace::new(media, page_bytes)?),
             Self::LogStructured(settings) => {
@@ -297,7 +298,8 @@ impl PropagationConfig {
             Self::Chips(settings) => Box::new(Chips::open(&media, page_bytes, settings)?),
         };
         let double_write = double_write.filter(|_| kind.overwrites_pages());
-        let mut placement = Placement::new(propagation, page_bytes, double_write);
+        let placement = Placement::new(propagation, page_bytes, double_write);
+        let mut placement = placement.aligned_to(buffer_alignment);
         let restored_count = if was_closed { 0 } else { placement.recover()? };
         Ok((placement, restored_count))
     }

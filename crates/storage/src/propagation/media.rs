@@ -108,6 +108,12 @@ impl Media {
         &self.data
     }
 
+    /// The alignment in memory of pages that any of the media may be given: that of the strictest.
+    pub(super) fn buffer_alignment(&self) -> u32 {
+        let volumes = std::iter::once(&self.data).chain(self.other_volumes());
+        volumes.map(Io::buffer_alignment).max().unwrap_or(1).max(1)
+    }
+
     /// The volumes beside the data.
     pub(crate) fn other_volumes(&self) -> impl Iterator<Item = &Io> {
         self.others.values().filter_map(|medium| match medium {

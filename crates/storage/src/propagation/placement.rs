@@ -8,6 +8,7 @@
 //! 1. What comes to the propagation is sealed.
 //! 2. With a double write no page goes to its place before its copy is durable, whatever the kind, and a
 //!    lap of copies ends only after all pages are durable in their places ([`double_write`]).
+//! 3. Pages come and go in memory that is aligned for the strictest medium.
 //!
 //! [`double_write`]: super::double_write
 
@@ -26,6 +27,7 @@ pub struct Placement {
     has_failed: bool,
     /// Pages that came while torn ones were looked for, and are for whoever asked for them.
     arrived: VecDeque<PageRead>,
+    buffer_alignment: u32,
 }
 
 /// What a propagation says of its places: see the methods of [`Propagation`] by these names.
@@ -61,8 +63,8 @@ impl std::fmt::Debug for Placement {
 }
 
 impl Placement {
-    /// Pages of `page_bytes`. With a `double_write` copies go to that file of the data first, but for
-    /// pages that the log can make anew.
+    /// Pages of `page_bytes`, aligned in memory for the volume of the data. With a `double_write` copies
+    /// go to that file of the data first, but for pages that the log can make anew.
     #[must_use]
     pub fn new(
         propagation: Box<dyn Propagation>,
@@ -71,7 +73,23 @@ impl Placement {
     ) -> Self {
         let copies_of = |file| DoubleWrite::new(propagation.data().clone(), page_bytes, file);
         let double_write = double_write.map(copies_of);
-        Self { propagation, double_write, has_failed: false, arrived: VecDeque::new() }
+        let buffer_alignment = propagation.data().buffer_alignment().max(1);
+        let arrived = VecDeque::new();
+        Self { propagation, double_write, has_failed: false, arrived, buffer_alignment }
+    }
+
+    /// The same with pages aligned in memory to `buffer_alignment` bytes, for a medium beside the data that
+    /// is stricter.
+    #[must_use]
+    pub fn aligned_to(self, buffer_alignment: u32) -> Self {
+        let double_write = self.double_write.map(|copies| copies.aligned_to(buffer_alignment));
+        Self { double_write, buffer_alignment, ..self }
+    }
+
+    /// The alignment in memory of pages that are read and written.
+    #[must_use]
+    pub const fn buffer_alignment(&self) -> u32 {
+        self.buffer_alignment
     }
 
     /// The propagation, to ask it.

@@ -35,6 +35,13 @@ impl<D: Device> SharedDevice<D> {
         Self { info, device: Arc::new(Mutex::new(device)) }
     }
 
+    /// The same device, whose buffers have to lie on multiples of so many bytes by this handle.
+    #[must_use]
+    pub fn with_buffer_alignment(mut self, bytes: u32) -> Self {
+        self.info.buffer_alignment = bytes;
+        self
+    }
+
     /// The device, locked: nobody else uses it until the guard is dropped.
     pub fn lock(&self) -> MutexGuard<'_, D> {
         self.device.lock().unwrap_or_else(PoisonError::into_inner)
