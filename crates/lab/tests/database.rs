@@ -158,8 +158,18 @@ fn a_setting_of_a_propagation_is_reached_by_the_engine_s_name_for_it() {
         ),
         ("}, log_structured = { victm = 1", "unknown field `victm`"),
         ("}, log_structurd = { ", "did you mean `log_structured`?"),
+        ("log_structured = { victim = 'fifo' }", "`set.log_structured` is of another propagation"),
+        ("}, log_structured = { victim = 'fifo'", "`log_structured` is of another propagation"),
+        ("}, log_structured = { victim = 'fifo'", "say `propagation = \"log_structured\"`"),
+        (
+            "log_structured = { victim = 'fifo' } }, propagation = 'log_structured', \
+             log_structured = { packing = 'whole'",
+            "`set.log_structured` stands beside `log_structured`; say all of it in one of them",
+        ),
     ] {
-        let variant = format!("variants.bad = {{ propagation = 'in_place', set = {{ {set} }} }}\n");
+        let in_place =
+            if set.contains("propagation = 'log") { "" } else { "propagation = 'in_place', " };
+        let variant = format!("variants.bad = {{ {in_place}set = {{ {set} }} }}\n");
         let text = format!("{head}[measure]\n{PROPAGATION}{variant}\n{drives}");
         let error = Experiment::parse("database", "database.toml", &text).unwrap_err().to_string();
         assert!(error.contains(told), "{error}");

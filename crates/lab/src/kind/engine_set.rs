@@ -28,6 +28,11 @@ impl EngineSet {
         self.0.is_empty()
     }
 
+    /// Whether it says something of what has the name `key`, or of a part of it.
+    pub(crate) fn says(&self, key: &str) -> bool {
+        self.0.contains_key(key)
+    }
+
     /// Checks that `settings` with these in place make sense, and that none is the kind's `own`.
     ///
     /// # Errors

@@ -208,10 +208,35 @@ impl PropagationVariant {
         self.set.check(&own, &[("propagation", "propagation")])?;
         let propagation = own.propagation.clone();
         let others = Settings { propagation, ..self.set.apply(own.clone()) };
-        match others == own {
-            true => Ok(()),
-            false => Err("`set` has settings here that are of no propagation".into()),
+        if others != own {
+            return Err("`set` has settings here that are of no propagation".into());
         }
+        self.check_own()
+    }
+
+    /// Whether what is said of a propagation is said of this one, and in one place.
+    fn check_own(&self) -> Result<(), String> {
+        let meant = self.propagation;
+        let has_key = self.log_structured != LogStructuredSettings::default();
+        for &kind in PropagationKind::ALL {
+            let name = kind.name();
+            let key_is_of_it = has_key && kind == PropagationKind::LogStructured;
+            let (set, key) = (self.set.says(&name), key_is_of_it);
+            if (set || key) && kind != meant {
+                let said = if set { format!("set.{name}") } else { name.clone() };
+                return Err(format!(
+                    "`{said}` is of another propagation than `{}`; leave it out, or say \
+                     `propagation = \"{name}\"`",
+                    meant.name()
+                ));
+            }
+            if set && key {
+                return Err(format!(
+                    "`set.{name}` stands beside `{name}`; say all of it in one of them"
+                ));
+            }
+        }
+        Ok(())
     }
 }
 
