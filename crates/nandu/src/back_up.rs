@@ -6,7 +6,7 @@
 //! ```
 //!
 //! 1. The copy has the rows of the snapshot and no others, each heap's with their numbers unless new ones are
-//!    wanted.
+//!    wanted. They are read as any reader reads them, on whatever media their pages lie.
 //! 2. It counts once all of it is durable.
 
 use crate::{DatabaseOptions, DirectoryOptions, NewDatabase};
@@ -15,14 +15,15 @@ use nandu_storage::database::{
     LoadOptions, NewTable, RowOrder, RowScan, TableDefinition, TableLoad, Tables,
 };
 use nandu_storage::sqlite::ValueRef;
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 /// So many rows, or bytes of rows, are copied between two looks of whoever watches, at most.
 const ROWS_PER_LOOK: u64 = 256;
 const BYTES_PER_LOOK: u64 = 1 << 20;
 
 /// How a copy is made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BackUpOptions {
     /// How its files are written.
     pub files: DirectoryOptions,
@@ -30,6 +31,9 @@ pub struct BackUpOptions {
     pub log_bytes: Option<u64>,
     /// Whether rows of heaps get new numbers, from 1 on, and do not keep theirs.
     pub renumbers: bool,
+    /// Directories of its own for the volumes that its propagation needs beside the data: see
+    /// [`DatabaseOptions::other_directories`].
+    pub other_directories: BTreeMap<String, PathBuf>,
 }
 
 /// How far a copy has come.
@@ -125,7 +129,7 @@ pub fn back_up_watched<E: From<StorageError>>(
     options: &BackUpOptions,
     watch: impl FnMut(&BackUpProgress<'_>) -> Result<(), E>,
 ) -> Result<BackUpReport, E> {
-    let BackUpOptions { files, log_bytes, renumbers } = *options;
+    let BackUpOptions { files, log_bytes, renumbers, ref other_directories } = *options;
     let mut settings = tables.engine().settings().clone();
     if let Some(log_bytes) = log_bytes {
         settings.log_bytes = log_bytes;
@@ -133,7 +137,9 @@ pub fn back_up_watched<E: From<StorageError>>(
     }
     let definitions: Vec<TableDefinition> = tables.definitions()?.cloned().collect();
     let total_bytes = definitions.iter().map(|definition| file_bytes(tables, definition)).sum();
-    let options = DatabaseOptions { settings, files, ..DatabaseOptions::default() };
+    let other_directories = other_directories.clone();
+    let options =
+        DatabaseOptions { settings, files, other_directories, ..DatabaseOptions::default() };
     let new = NewDatabase::begin(directory, &options)?;
     let report = BackUpReport::default();
     let mut copy = Copying { renumbers, report, done_bytes: 0, total_bytes, watch };

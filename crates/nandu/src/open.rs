@@ -191,3 +191,30 @@ pub(crate) fn new_identity() -> Result<u64, StorageError> {
     read.map_err(|error| crate::directory_volume::system_error("cannot read", path, &error))?;
     Ok(u64::from_le_bytes(bytes))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_volume_beside_the_data_lies_in_the_directory_that_is_named_for_it() {
+        let place = tempfile::tempdir().unwrap();
+        let mut options = DatabaseOptions::default();
+        for name in ["tier", "copies"] {
+            let directory = place.path().join(format!("of-{name}"));
+            let mut volume = DirectoryVolume::create(&directory, options.files).unwrap();
+            volume.create(name).unwrap();
+            options.other_directories.insert(name.to_owned(), directory);
+        }
+        let open = |directory: &PathBuf| -> Result<Box<dyn Volume>, StorageError> {
+            Ok(Box::new(DirectoryVolume::open(directory, options.files)?))
+        };
+        let found = others(&options, open).unwrap();
+        assert!(found.keys().eq(options.other_directories.keys()));
+        for (name, medium) in found {
+            let OtherMedium::Volume(volume) = medium else { panic!("{name} is a volume") };
+            let files: Vec<String> = volume.files().into_iter().map(|(_, name)| name).collect();
+            assert_eq!(files, [name]);
+        }
+    }
+}

@@ -61,6 +61,7 @@ impl SimulatedDatabase {
     /// If there is no such drive, it is too small, or a setting makes no sense.
     pub fn create(drive: &SimulatedDrive<'_>, settings: &Settings) -> Result<Self, StorageError> {
         settings.check()?;
+        settings.propagation.kind.check_needs_data_alone("a simulated drive")?;
         let SimulatedDrive { name, size, seed } = *drive;
         let options = SimOptions { capacity: size, seed, keep_data: true };
         let opened = Profile::load(name).and_then(|profile| profile.open(options));

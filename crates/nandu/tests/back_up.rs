@@ -184,8 +184,9 @@ fn a_copy_may_have_another_log_and_new_numbers() {
     let wanted = contents(&snapshot);
     for log_bytes in [256 << 10, 64 << 20] {
         let directory = place.path().join(format!("{log_bytes}"));
-        let ways =
-            BackUpOptions { log_bytes: Some(log_bytes), renumbers: true, files: options.files };
+        let files = options.files;
+        let ways = BackUpOptions { renumbers: true, files, ..BackUpOptions::default() };
+        let ways = BackUpOptions { log_bytes: Some(log_bytes), ..ways };
         back_up_watched(&snapshot, &directory, &ways, |_| Ok::<(), StorageError>(())).unwrap();
         let copy = nandu::open_database(&directory, &options).unwrap().0;
         assert_eq!(copy.read().engine().settings().log_bytes, log_bytes);

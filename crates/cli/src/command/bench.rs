@@ -444,6 +444,7 @@ fn settings_of(arguments: &YcsbArguments) -> Result<Settings, Failure> {
     let usual = Settings { pool_bytes: arguments.memory.0, ..Settings::default() };
     let settings = engine_settings::set(&usual, &arguments.set)?;
     settings.check()?;
+    settings.propagation.kind.check_needs_data_alone("nandu bench")?;
     Ok(settings)
 }
 

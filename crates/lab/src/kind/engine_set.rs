@@ -42,7 +42,10 @@ impl EngineSet {
         if let Some((key, own)) = own.iter().find(|(key, _)| keys.iter().any(|set| set == key)) {
             return Err(format!("`set` cannot have `{key}` here; say `{own}` of the measurement"));
         }
-        let checked = self.applied(settings.clone())?.check();
+        let applied = self.applied(settings.clone())?;
+        let checked = applied.check();
+        let kind = applied.propagation.kind;
+        let checked = checked.and_then(|()| kind.check_needs_data_alone("an experiment"));
         checked.map_err(|error| {
             let error = error.to_string();
             match keys.iter().find(|key| error.contains(key.as_str())) {

@@ -106,6 +106,21 @@ impl PropagationKind {
         }
     }
 
+    /// Refuses a kind that needs media beside the data, on behalf of `who`, who has none to give.
+    ///
+    /// # Errors
+    /// With the medium, if it needs one.
+    pub fn check_needs_data_alone(self, who: &str) -> Result<(), StorageError> {
+        let Some((name, medium)) = self.other_media().first() else { return Ok(()) };
+        let what = format!(
+            "{who} has nothing but one volume for a database, and the propagation {} needs {} `{name}` \
+             beside it; choose another propagation, or make the database in a program",
+            self.name(),
+            medium.label()
+        );
+        Err(StorageError::InvalidSetting { what })
+    }
+
     /// Whether it overwrites pages, so that a power cut can tear one.
     #[must_use]
     pub const fn overwrites_pages(self) -> bool {

@@ -53,7 +53,7 @@ pub struct Media {
 }
 
 impl MediumKind {
-    const fn label(self) -> &'static str {
+    pub(super) const fn label(self) -> &'static str {
         match self {
             Self::Volume => "a volume",
             Self::RawFlash => "raw flash",
@@ -183,7 +183,10 @@ impl Media {
 fn wrong(name: &str, wanted: MediumKind, found: Option<&Medium>) -> StorageError {
     let wanted = wanted.label();
     let what = match found {
-        None => format!("{wanted} `{name}` is missing, which the propagation needs"),
+        None => format!(
+            "{wanted} `{name}` is missing, which the propagation needs; hand it over (in a program, \
+             `Volumes::others`, or `DatabaseOptions::other_directories` for a volume)"
+        ),
         Some(found) => format!("`{name}` is {}, not {wanted}", found.kind().label()),
     };
     StorageError::InvalidSetting { what }

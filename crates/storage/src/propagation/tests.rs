@@ -469,7 +469,12 @@ fn a_medium_too_few_or_too_many_is_told_by_its_name() {
         let ground = Ground::of(kind);
         let all = || ground.media(&io, true);
         let flash = || FlashIo::new(Box::new(SharedFlash::new()), Arc::default());
+        let alone = kind.check_needs_data_alone("a bench").map_err(|error| error.to_string());
         for &(name, medium) in kind.other_media() {
+            let told = alone.as_ref().unwrap_err();
+            assert!(told.contains("a bench has nothing but one volume"), "{told}");
+            assert!(told.contains(&format!("{} needs ", kind.name())), "{told}");
+            assert!(told.contains(&format!(" `{name}` beside it; choose another")), "{told}");
             let told = answer(Media::of_data(io.clone())).unwrap_err();
             let (wanted, another) = match medium {
                 MediumKind::Volume => ("a volume", Medium::RawFlash(flash())),
@@ -486,6 +491,7 @@ fn a_medium_too_few_or_too_many_is_told_by_its_name() {
             assert!(told.contains(&format!("no use for {what} `shelf`")), "{told}");
         }
         assert_eq!(answer(media(kind, &io)), Ok(()), "{kind:?}");
+        assert_eq!(alone.is_ok(), kind.other_media().is_empty(), "{kind:?}");
     }
 }
 

@@ -53,6 +53,7 @@ struct Broken {
 /// Settings that a seed stands for: a small pool, log and distance of checkpoints, so that much happens.
 fn settings(seed: u64) -> Settings {
     let mut rng = Rng::for_part(seed, "killed");
+    // Kinds that lie on the data alone: a directory is all that there is.
     let propagation = match rng.below(3) {
         0 => PropagationKind::LogStructured,
         _ => PropagationKind::InPlace,
@@ -235,4 +236,19 @@ fn tell(killing: &Killing, arguments: &CrashArguments, context: &Context) -> Res
         context.output.line(&format!("seed {seed}: {what}"))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_propagation_that_needs_nothing_but_a_directory_is_killed_by_some_seed_and_no_other() {
+        let drawn: Vec<PropagationKind> =
+            (0..50).map(|seed| settings(seed).propagation.kind).collect();
+        for kind in PropagationKind::ALL {
+            let has_all = kind.other_media().is_empty();
+            assert_eq!(drawn.contains(kind), has_all, "{kind:?}");
+        }
+    }
 }
