@@ -17,6 +17,7 @@
 
 mod action;
 pub(crate) mod checkpoint;
+mod owners;
 mod restart;
 mod room;
 pub(crate) mod settings;
@@ -49,12 +50,13 @@ use crate::{Checksum, FileId, Lsn, PageAddress, ReadPages, StorageError};
 use action::ActionScratch;
 use nandu_base::Nanos;
 use nandu_device::Counters;
+use owners::Owners;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use versions::Versions;
 use volumes::{
-    DOUBLE_WRITE_FILE, LOG_FILE, Shared, check_moment, create_file, expect_file, find_double_write,
-    find_file, is_own_file, name_of, remove_all_files, share,
+    DOUBLE_WRITE_FILE, LOG_FILE, Shared, check_moment, check_written, create_file, expect_file,
+    expect_settings, find_double_write, find_file, is_own_file, name_of, remove_all_files, share,
 };
 
 /// The engine of one open database.
@@ -66,6 +68,8 @@ pub struct Engine {
     log_io: Io,
     /// The volumes that the propagation has beside the data.
     other_ios: Vec<Io>,
+    /// What the media beside the data say of themselves.
+    owners: Owners,
     active: Option<Transaction>,
     /// Transactions that were set aside, while another is active.
     parked: BTreeMap<u64, Transaction>,
@@ -99,10 +103,10 @@ impl std::fmt::Debug for Engine {
 
 impl Engine {
     /// Makes an empty database on volumes without one. `identity` tells databases apart, so that a
-    /// log is never taken for that of another.
+    /// log or a medium is never taken for that of another.
     ///
     /// # Errors
-    /// If there is one already, a setting makes no sense, or the device has no room or fails.
+    /// If there is one already, a medium beside the data is of one, a setting makes no sense, or the device has no room or fails.
     pub fn create(
         volumes: Volumes,
         settings: &Settings,
@@ -116,6 +120,8 @@ impl Engine {
             return Err(StorageError::Exists { what });
         }
         media.check(settings.propagation.kind)?;
+        let mut owners = Owners::find(&media)?;
+        owners.check_free()?;
         remove_all_files(&data_io)?;
         if let Some(stale) = find_file(&log_io, LOG_FILE) {
             log_io.remove(stale)?;
@@ -125,6 +131,7 @@ impl Engine {
         let log =
             LogFile::create(log_io.clone(), log_file, &config, settings.page_bytes, identity)?;
         log_io.sync(log_file)?;
+        owners.say_making(identity, log.control().epoch())?;
         let double_write = match settings.torn_pages {
             TornPages::DoubleWrite => {
                 let file = create_file(&data_io, DOUBLE_WRITE_FILE)?;
@@ -140,6 +147,8 @@ impl Engine {
         engine.begin_run(Lsn(0));
         engine.checkpoint()?;
         settings::store(&engine.data_io, settings)?;
+        owners.say_made()?;
+        engine.owners = owners;
         Ok(engine)
     }
 
@@ -148,29 +157,24 @@ impl Engine {
     /// closed.
     ///
     /// # Errors
-    /// If there is none, it is damaged, or the device fails; [`StorageError::NeedsRestart`] on
-    /// read-only volumes.
+    /// If there is none, it is damaged, a medium beside the data is of another database or moment, or
+    /// the device fails; [`StorageError::NeedsRestart`] on read-only volumes.
     pub fn open(
         volumes: Volumes,
         settings: &Settings,
     ) -> Result<(Self, RestartReport), StorageError> {
         let Shared { data_io, log_io, media } = share(volumes);
         let other_ios: Vec<Io> = media.other_volumes().cloned().collect();
-        let Some(fixed) = settings::find(&data_io)? else {
-            let place = data_io.name();
-            let what = "its file settings is missing or empty; restore the database from a copy, or \
-                        make a new one elsewhere if its creation was interrupted";
-            let what = what.to_owned();
-            return Err(StorageError::NotADatabase { place, what });
-        };
-        let settings = &fixed.with(settings);
+        let settings = &expect_settings(&data_io)?.with(settings);
         settings.check_on(data_io.sector_bytes())?;
         media.check(settings.propagation.kind)?;
+        let mut owners = Owners::find(&media)?;
         let log_file = expect_file(&log_io, LOG_FILE)?;
         let mut report = RestartReport::default();
         let clock = restart::Stopwatch::start(&data_io, &log_io);
         let mut log_file = LogFile::open(log_io.clone(), log_file)?;
         let control = *log_file.control();
+        owners.check(&control)?;
         let all_ios = || [&data_io, &log_io].into_iter().chain(&other_ios);
         check_moment(all_ios(), &mut log_file)?;
         let analysis = restart::analyse(&log_file, settings.torn_pages, &mut report)?;
@@ -181,7 +185,12 @@ impl Engine {
         }
         let log = match read_only {
             true => log_file.rest(analysis.end, &settings.log_config()),
-            false => log_file.resume(analysis.end, &settings.log_config())?,
+            false => {
+                owners.say_next(control.epoch(), log_file.next_run(analysis.end))?;
+                let log = log_file.resume(analysis.end, &settings.log_config())?;
+                owners.say_begun()?;
+                log
+            }
         };
         if !control.is_clean && !read_only && !is_planted(EngineBug::FoundUnsynced) {
             // Redo passes over changes that a page has, so the page must not be lost any more.
@@ -201,18 +210,9 @@ impl Engine {
             config.build(settings.page_bytes, media, double_write, control.is_clean)?;
         report.repaired_page_count = u64::from(restored_count);
         clock.charge(&mut report.page_reads);
-        let (found, written) =
-            (placement.get().last_write(), control.written.max(analysis.written));
-        if found < written {
-            let files = settings.propagation.kind.told_files();
-            let what = format!(
-                "the last write in {files} is {found}, but write {written} was durable; restore \
-                 the database from a copy"
-            );
-            return Err(StorageError::Corrupt { place: name_of(&data_io), what });
-        }
+        check_written(placement.get(), control.written.max(analysis.written), settings)?;
         let mut engine = Self::assemble(settings, data_io, log_io, log, placement)?;
-        engine.other_ios = other_ios;
+        (engine.other_ios, engine.owners) = (other_ios, owners);
         engine.begin_run(analysis.end.lsn);
         engine.is_read_only = read_only;
         engine.last_checkpoint = control.checkpoint;
@@ -268,6 +268,7 @@ impl Engine {
             data_io,
             log_io,
             other_ios: Vec::new(),
+            owners: Owners::default(),
             active: None,
             parked: BTreeMap::new(),
             versions: Arc::new(Versions::new(settings.version_bytes)),
@@ -302,6 +303,7 @@ impl Engine {
             self.resume(parked);
         }
         self.checkpoint_fully()?;
+        self.owners.say_closed()?;
         self.log.close()?;
         let run = self.log.control().epoch();
         self.all_ios().for_each(|io| io.note_closed(run));

@@ -1,15 +1,15 @@
 //! The volumes of a database with the engine's clock, and the engine's own files on them.
 //!
 //! ```text
-//!   data     settings  double-write  files of tables and of the propagation     log, if that is not apart
+//!   data     settings  double-write  files of tables and of the propagation     log, if not apart
 //!   log      log
-//!   others   the propagation's
+//!   others   the propagation's, and what says whose they are
 //! ```
 
 use super::Settings;
-use super::settings::SETTINGS_FILE;
+use super::settings::{self, SETTINGS_FILE};
 use crate::log::LogFile;
-use crate::propagation::{DoubleWriteFile, Media, OtherMedium, PropagationKind};
+use crate::propagation::{DoubleWriteFile, Media, OtherMedium, Propagation, PropagationKind};
 use crate::volume::Io;
 use crate::{FileId, StorageError, Volume};
 use std::collections::BTreeMap;
@@ -70,6 +70,33 @@ pub(super) fn check_moment<'a>(
         }
     }
     Ok(())
+}
+
+/// Refuses pages of which fewer writes are found than were durable.
+pub(super) fn check_written(
+    propagation: &dyn Propagation,
+    written: u64,
+    settings: &Settings,
+) -> Result<(), StorageError> {
+    let found = propagation.last_write();
+    if found >= written {
+        return Ok(());
+    }
+    let files = settings.propagation.kind.told_files();
+    let what = format!(
+        "the last write in {files} is {found}, but write {written} was durable; restore the database \
+         from a copy"
+    );
+    Err(StorageError::Corrupt { place: name_of(propagation.data()), what })
+}
+
+/// The settings of the database on a volume.
+pub(super) fn expect_settings(io: &Io) -> Result<Settings, StorageError> {
+    settings::find(io)?.ok_or_else(|| {
+        let what = "its file settings is missing or empty; restore the database from a copy, or make a \
+                    new one elsewhere if its creation was interrupted";
+        StorageError::NotADatabase { place: name_of(io), what: what.to_owned() }
+    })
 }
 
 pub(super) fn name_of(io: &Io) -> String {

@@ -76,6 +76,11 @@ impl Master {
         self.epoch
     }
 
+    /// Whether a control block is damaged that may have been newer.
+    pub(crate) const fn is_doubtful(&self) -> bool {
+        self.is_doubtful
+    }
+
     pub(super) fn layout(&self) -> Layout {
         Layout::new(u64::from(self.sector_bytes), self.capacity_bytes, self.database_id)
     }

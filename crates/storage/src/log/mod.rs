@@ -169,14 +169,20 @@ impl LogFile {
         self.master.epoch = self.master.epoch.saturating_add(RUNS_LEFT_TO_ORIGINAL);
     }
 
+    /// The run that opening the log for writing begins, behind the end that a scan has found.
+    pub(crate) fn next_run(&self, end: LogEnd) -> u32 {
+        self.master.epoch.max(end.epoch).saturating_add(1)
+    }
+
     /// Opens the log for writing, behind the end that a scan has found.
     ///
     /// # Errors
     /// If a size makes no sense, or the device fails.
     pub fn resume(self, end: LogEnd, config: &LogConfig) -> Result<SharedLog, StorageError> {
         check_buffer(config)?;
+        let next_run = self.next_run(end);
         let Self { area, mut master } = self;
-        master.epoch = master.epoch.max(end.epoch).saturating_add(1);
+        master.epoch = next_run;
         master.is_clean = false;
         master.durable = end.lsn;
         master.buffer_bytes = master.buffer_bytes.max(config.buffer_bytes);

@@ -244,7 +244,9 @@ impl Chips {
 
     fn page_count_max(&self) -> u64 {
         let geometry = self.chips.info().geometry;
-        let blocks = geometry.erase_block_count - self.settings.reserve_count.max(2) - 2;
+        let good = (0..geometry.erase_block_count).filter(|&block| !self.chips.is_bad(block));
+        let good_count = nandu_base::to_u32(good.count() as u64);
+        let blocks = good_count.saturating_sub(self.settings.reserve_count.max(2) + 2);
         u64::from(blocks) * u64::from(geometry.flash_pages_per_erase_block - 1)
     }
 }

@@ -10,7 +10,9 @@
 //! 2. The kind says which others it needs; with one too few or too many, or one that is something else,
 //!    nothing is made or opened.
 //! 3. On the volume of the data only those files are made or removed through it that the kind lists.
+//! 4. Each other says whose it is (`claim`), in a place that the propagation leaves alone.
 
+use super::claim::{CLAIM_BLOCK_COUNT, CLAIM_FILE, ClaimedMedium};
 use super::{FlashIo, PropagationKind};
 use crate::volume::Io;
 use crate::{StorageError, Volume};
@@ -74,6 +76,14 @@ impl OtherMedium {
 }
 
 impl Medium {
+    /// The same, but for what its claim lies in.
+    fn without_claim(self) -> Self {
+        match self {
+            Self::Volume(io) => Self::Volume(io.without_file(CLAIM_FILE)),
+            Self::RawFlash(chips) => Self::RawFlash(chips.without_first_blocks(CLAIM_BLOCK_COUNT)),
+        }
+    }
+
     const fn kind(&self) -> MediumKind {
         match self {
             Self::Volume(_) => MediumKind::Volume,
@@ -120,6 +130,11 @@ impl Media {
             Medium::Volume(io) => Some(io),
             Medium::RawFlash(_) => None,
         })
+    }
+
+    /// The media beside the data, with what they say of themselves.
+    pub(crate) fn claimed(&self) -> Result<Vec<ClaimedMedium>, StorageError> {
+        self.others.iter().map(|(name, medium)| ClaimedMedium::find(name, medium)).collect()
     }
 
     /// The volume of the data, for a kind that has no other.
@@ -176,7 +191,8 @@ impl Media {
     /// As [`Self::check`].
     pub(super) fn for_kind(self, kind: PropagationKind) -> Result<Self, StorageError> {
         self.check(kind)?;
-        Ok(Self { data: self.data.with_own_files(kind.files()), others: self.others })
+        let others = self.others.into_iter().map(|(name, medium)| (name, medium.without_claim()));
+        Ok(Self { data: self.data.with_own_files(kind.files()), others: others.collect() })
     }
 }
 

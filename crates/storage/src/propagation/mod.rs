@@ -12,12 +12,13 @@
 //! 2. Pages are sealed just before they come to a propagation, and checked by the pool when they were
 //!    read. Those of a kind that overwrites pages are copied beforehand, if the engine has a double
 //!    write. Both is the work of a [`Placement`], and none of a kind's.
-//! 3. A propagation owns its media, the volume of the data among them. Files that it makes there are
-//!    those that its kind lists.
+//! 3. A propagation owns its media, the volume of the data among them, but for what says whose a medium
+//!    is (`claim`). Files that it makes on the data are those that its kind lists.
 
 mod changes;
 #[cfg(test)]
 mod chips;
+mod claim;
 mod double_write;
 pub mod in_place;
 mod kind;
@@ -35,6 +36,7 @@ mod tiered;
 pub use changes::{CHANGED_RANGES_MAX, ChangedRanges};
 #[cfg(test)]
 pub use chips::{Chips, ChipsSettings};
+pub(crate) use claim::{Claim, ClaimedMedium};
 pub use double_write::DoubleWriteFile;
 pub use in_place::InPlace;
 pub use kind::{PropagationConfig, PropagationKind, PropagationSettings};

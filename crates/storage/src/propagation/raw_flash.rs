@@ -10,7 +10,7 @@ use nandu_base::{Cause, Nanos};
 use nandu_device::FlashUse;
 use nandu_device::RawFlash;
 use nandu_device::raw_flash::{
-    FlashCommand, FlashCompletion, FlashInfo, FlashRejected, FlashRequest,
+    FlashCommand, FlashCompletion, FlashError, FlashInfo, FlashRejected, FlashRequest,
 };
 use nandu_workers::sync::{Mutex, MutexGuard};
 use nandu_workers::{EventSource, is_worker};
@@ -23,6 +23,8 @@ pub struct FlashIo {
     shared: Arc<Shared>,
     /// The same, as workers wait for it.
     source: Arc<dyn EventSource>,
+    /// So many erase blocks, the first ones, look bad by this handle.
+    kept_count: u32,
 }
 
 struct Shared {
@@ -69,7 +71,13 @@ impl FlashIo {
         let info = chips.info().clone();
         let state = Mutex::new(State { chips, arrived: Vec::new(), next_ticket: 0 });
         let shared = Arc::new(Shared { state, info, clock });
-        Self { source: Arc::<Shared>::clone(&shared), shared }
+        Self { source: Arc::<Shared>::clone(&shared), shared, kept_count: 0 }
+    }
+
+    /// The same chips, of which so many erase blocks, the first ones, are somebody else's: by this handle
+    /// they are bad.
+    pub(super) fn without_first_blocks(self, kept_count: u32) -> Self {
+        Self { kept_count, ..self }
     }
 
     /// What it is and by which laws.
@@ -81,7 +89,7 @@ impl FlashIo {
     /// Whether an erase block is bad: see [`RawFlash::is_bad`].
     #[must_use]
     pub fn is_bad(&self, erase_block: u32) -> bool {
-        self.shared.state.lock().chips.is_bad(erase_block)
+        erase_block < self.kept_count || self.shared.state.lock().chips.is_bad(erase_block)
     }
 
     /// Commands by cause, and wear.
@@ -103,6 +111,13 @@ impl FlashIo {
     /// # Errors
     /// If it breaks a law of the chips, with the law and the command.
     pub fn submit(&self, cause: Cause, command: FlashCommand) -> Result<u64, FlashRejected> {
+        if let Some(erase_block) = self.kept_block(&command) {
+            let request = Box::new(FlashRequest { id: 0, cause, command });
+            return Err(FlashRejected {
+                request,
+                error: FlashError::BadEraseBlock { erase_block },
+            });
+        }
         let mut state = self.shared.state.lock();
         while state.chips.in_flight() >= self.info().queue_depth_max {
             state = self.let_one_come(state, (0, 0));
@@ -112,6 +127,21 @@ impl FlashIo {
         let now = self.now();
         state.chips.submit(now, FlashRequest { id, cause, command })?;
         Ok(id)
+    }
+
+    /// The erase block that a command would change, if it is somebody else's.
+    fn kept_block(&self, command: &FlashCommand) -> Option<u32> {
+        let geometry = &self.info().geometry;
+        match command {
+            FlashCommand::Read { .. } => None,
+            FlashCommand::Program { flash_page, .. } => {
+                let is_kept = flash_page.0 < geometry.flash_page(self.kept_count, 0).0;
+                is_kept.then(|| geometry.locate(*flash_page).0)
+            }
+            FlashCommand::Erase { erase_block } => {
+                (*erase_block < self.kept_count).then_some(*erase_block)
+            }
+        }
     }
 
     /// Waits for the command with this ticket.
@@ -152,7 +182,7 @@ mod tests {
     use super::*;
     use crate::propagation::shared_flash::SharedFlash;
     use nandu_base::Ppn;
-    use nandu_device::raw_flash::{FlashError, FlashPart};
+    use nandu_device::raw_flash::FlashPart;
     use nandu_workers::{Schedule, Work};
 
     fn program(page: u64, byte: u8) -> FlashCommand {

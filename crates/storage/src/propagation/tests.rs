@@ -506,6 +506,16 @@ fn a_kind_makes_and_removes_no_file_that_it_does_not_list() {
         assert_eq!(made.len(), 1 + listed.len(), "{kind:?} makes what it lists: {made:?}");
         assert!(listed.iter().all(|name| made.iter().any(|made| made == name)), "{made:?}");
         let media = media(kind, &io).for_kind(kind).unwrap();
+        for &(name, medium) in kind.other_media() {
+            if medium == MediumKind::Volume {
+                let other = media.volume(name).unwrap();
+                let what = "what says whose a volume is is no propagation's";
+                assert!(
+                    catch_unwind(AssertUnwindSafe(|| other.create("owner"))).is_err(),
+                    "{what}"
+                );
+            }
+        }
         let own = media.data();
         assert!(catch_unwind(AssertUnwindSafe(|| own.create("other"))).is_err());
         assert!(
@@ -679,3 +689,5 @@ fn contents(engine: &Engine, file: FileId) -> BTreeMap<Vec<u8>, Vec<u8>> {
     }
     rows
 }
+
+mod owners;

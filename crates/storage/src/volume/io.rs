@@ -63,6 +63,8 @@ pub struct Io {
     stop: Stop,
     /// The only files that may be made or removed by this handle, if it has such a limit.
     own_files: Option<&'static [&'static str]>,
+    /// A file that is neither made nor removed by this handle.
+    kept_file: Option<&'static str>,
 }
 
 struct Shared {
@@ -113,7 +115,8 @@ impl Io {
         let state = Mutex::new(State { volume, arrived, next_ticket, has_waiter });
         let arrival = Condvar::new();
         let shared = Arc::new(Shared { state, arrival, past_queue, clock, time_source });
-        Self { source: Arc::<Shared>::clone(&shared), shared, stop, own_files: None }
+        let source = Arc::<Shared>::clone(&shared);
+        Self { source, shared, stop, own_files: None, kept_file: None }
     }
 
     /// The same volume, on which files of these names alone are made or removed.
@@ -121,9 +124,15 @@ impl Io {
         Self { own_files: Some(names), ..self.clone() }
     }
 
+    /// The same volume, on which the file of that name is somebody else's.
+    pub(crate) fn without_file(self, name: &'static str) -> Self {
+        Self { kept_file: Some(name), ..self }
+    }
+
     /// # Panics
     /// If a file of that name is not for this handle.
     fn assert_own(&self, name: &str) {
+        assert!(self.kept_file != Some(name), "file {name} is somebody else's");
         let is_own = self.own_files.is_none_or(|names| names.contains(&name));
         assert!(is_own, "file {name} is none of those that its maker lists");
     }
@@ -246,7 +255,7 @@ impl Io {
     /// # Panics
     /// As [`Self::create`].
     pub fn remove(&self, file: FileId) -> Result<(), StorageError> {
-        if self.own_files.is_some() {
+        if self.own_files.is_some() || self.kept_file.is_some() {
             let name = self.files().into_iter().find(|(known, _)| *known == file);
             self.assert_own(name.as_ref().map_or("", |(_, name)| name));
         }
