@@ -6,28 +6,36 @@
 //!                  └──────────────── records of the first range ◄──────────────────────┘
 //! ```
 //!
-//! 1. Each change of the block that a record lies in is one block that is read, and no other is.
+//! 1. Each change of the block that a record lies in is one block that is read, and no other is;
+//!    but one that was kept is not read again.
 //! 2. Blocks are wanted, asked for and given in one order.
+//! 3. What is kept are the blocks that were at hand last, as many as somebody asked for.
 
 use super::{Vector, record_at};
 use crate::error::Failure;
 use crate::store::{Buffers, Flight};
 use crate::{ExternalError, Memory, Record, RecordStream};
-use nandu_base::to_index;
+use nandu_base::{FixedHashMap, to_index};
 use nandu_device::IoBuffer;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 /// Ranges that are looked at ahead of the one that is given.
-const RANGE_COUNT_MAX: usize = 256;
+pub(crate) const RANGE_COUNT_MAX: usize = 256;
 /// Bytes of memory beside blocks: ranges of records, and of the blocks in which they lie.
 pub(crate) const LOOKAHEAD_BYTES: u64 = 2 * (RANGE_COUNT_MAX * size_of::<Range<u64>>()) as u64;
+/// Memory of a kept block beside its buffer: its places in both maps.
+pub(crate) const KEPT_BYTES: u64 = 128;
 
 /// Reads ranges of a vector; used again and again.
 #[derive(Debug)]
 pub struct Gatherer<'v, R> {
     vector: &'v Vector<R>,
-    flights: VecDeque<Flight>,
+    /// Blocks that come next, no more than `coming_limit`.
+    coming: VecDeque<Coming>,
+    coming_limit: usize,
+    kept: Kept,
+    kept_limit: usize,
     at_hand: Option<IoBuffer>,
     /// The block at hand, and the last that was wanted; past all blocks for none.
     block: u64,
@@ -37,6 +45,46 @@ pub struct Gatherer<'v, R> {
     wanted: VecDeque<Range<u64>>,
     failure: Failure,
     _memory: Memory,
+}
+
+/// A block that comes.
+#[derive(Debug)]
+enum Coming {
+    Flight(Flight),
+    /// One that was kept: its number, and what is in it.
+    Kept(u64, IoBuffer),
+}
+
+/// Blocks that were at hand.
+#[derive(Debug, Default)]
+struct Kept {
+    /// By number, with when it was at hand.
+    blocks: FixedHashMap<u64, (u64, IoBuffer)>,
+    /// The numbers by when that was.
+    order: BTreeMap<u64, u64>,
+    time: u64,
+}
+
+impl Kept {
+    fn put(&mut self, block: u64, buffer: IoBuffer) -> Option<IoBuffer> {
+        self.time += 1;
+        self.order.insert(self.time, block);
+        let (time, earlier) = self.blocks.insert(block, (self.time, buffer))?;
+        self.order.remove(&time);
+        Some(earlier)
+    }
+
+    fn take(&mut self, block: u64) -> Option<IoBuffer> {
+        let (time, buffer) = self.blocks.remove(&block)?;
+        self.order.remove(&time);
+        Some(buffer)
+    }
+
+    /// The buffer of the block that was not at hand for longest.
+    fn evict(&mut self) -> Option<IoBuffer> {
+        let (_, block) = self.order.pop_first()?;
+        self.blocks.remove(&block).map(|(_, buffer)| buffer)
+    }
 }
 
 /// Records of the ranges that a stream names by their first record and how many there are.
@@ -50,14 +98,19 @@ pub struct Gathered<'g, 'v, R, S> {
 const NO_BLOCK: u64 = u64::MAX;
 
 impl<'v, R: Record> Gatherer<'v, R> {
-    pub(super) fn new(vector: &'v Vector<R>) -> Result<Self, ExternalError> {
+    pub(super) fn new(vector: &'v Vector<R>, kept_count: u64) -> Result<Self, ExternalError> {
         let store = vector.store();
-        let memory = store.grant().take("a gatherer", LOOKAHEAD_BYTES)?;
+        let bytes = LOOKAHEAD_BYTES + kept_count * KEPT_BYTES;
+        let memory = store.grant().take("a gatherer", bytes)?;
         let count = u64::from(store.settings().in_flight) + 1;
-        let buffers = Buffers::new(store, "a gatherer", count)?;
+        let buffers = Buffers::new(store, "a gatherer", count + kept_count)?;
+        let coming_limit = to_index(count);
         Ok(Self {
             vector,
-            flights: VecDeque::with_capacity(to_index(count)),
+            coming: VecDeque::with_capacity(coming_limit),
+            coming_limit,
+            kept: Kept::default(),
+            kept_limit: to_index(kept_count),
             at_hand: None,
             block: NO_BLOCK,
             last_wanted: NO_BLOCK,
@@ -82,12 +135,34 @@ impl<'v, R: Record> Gatherer<'v, R> {
     fn forget(&mut self) {
         self.pending.clear();
         self.wanted.clear();
-        while let Some(flight) = self.flights.pop_front() {
-            if let Ok(buffer) = self.failure.note(flight.wait()) {
-                self.buffers.give(buffer);
+        while let Some(coming) = self.coming.pop_front() {
+            match coming {
+                Coming::Kept(block, buffer) => self.keep(block, buffer),
+                Coming::Flight(flight) => {
+                    if let Ok(buffer) = self.failure.note(flight.wait()) {
+                        self.buffers.give(buffer);
+                    }
+                }
             }
         }
+        self.trim();
         self.last_wanted = self.block;
+    }
+
+    /// Keeps a block, if any are to be kept; until the next is at hand perhaps one too many.
+    fn keep(&mut self, block: u64, buffer: IoBuffer) {
+        let spare = if self.kept_limit > 0 { self.kept.put(block, buffer) } else { Some(buffer) };
+        if let Some(buffer) = spare {
+            self.buffers.give(buffer);
+        }
+    }
+
+    /// Lets blocks go that are too many.
+    fn trim(&mut self) {
+        while self.kept.blocks.len() > self.kept_limit {
+            let buffer = self.kept.evict().expect("what is kept has a time");
+            self.buffers.give(buffer);
+        }
     }
 
     /// Notes a range. What is no range of the vector is a failure.
@@ -112,19 +187,22 @@ impl<'v, R: Record> Gatherer<'v, R> {
         Ok(())
     }
 
-    /// Asks for a block that is wanted; false if none is.
-    fn ask(&mut self, buffer: IoBuffer) -> Result<bool, ExternalError> {
-        let Some(first) = self.wanted.front_mut() else {
-            self.buffers.give(buffer);
-            return Ok(false);
-        };
+    /// Asks for a block that is wanted, if it was not kept; false if none is.
+    fn ask(&mut self) -> Result<bool, ExternalError> {
+        let Some(first) = self.wanted.front_mut() else { return Ok(false) };
         let block = first.start;
         first.start += 1;
         if first.is_empty() {
             self.wanted.pop_front();
         }
+        if let Some(buffer) = self.kept.take(block) {
+            self.coming.push_back(Coming::Kept(block, buffer));
+            return Ok(true);
+        }
+        let spare = self.buffers.take_spare().or_else(|| self.kept.evict());
+        let buffer = spare.unwrap_or_else(|| self.buffers.take());
         let flight = self.vector.store().read(self.vector.blocks.place(block), buffer);
-        self.flights.push_back(self.failure.note(flight)?);
+        self.coming.push_back(Coming::Flight(self.failure.note(flight)?));
         Ok(true)
     }
 }
@@ -134,8 +212,8 @@ impl<R: Record, S: RecordStream<Record = (u64, u64)>> Gathered<'_, '_, R, S> {
     fn look_ahead(&mut self) -> Result<(), ExternalError> {
         let Self { gatherer, ranges } = self;
         gatherer.failure.check()?;
-        while let Some(buffer) = gatherer.buffers.take_spare() {
-            if gatherer.ask(buffer)? {
+        while gatherer.coming.len() < gatherer.coming_limit {
+            if gatherer.ask()? {
                 continue;
             }
             if gatherer.pending.len() == RANGE_COUNT_MAX {
@@ -151,13 +229,18 @@ impl<R: Record, S: RecordStream<Record = (u64, u64)>> Gathered<'_, '_, R, S> {
     #[cold]
     fn advance(&mut self, block: u64) -> Result<(), ExternalError> {
         if let Some(buffer) = self.gatherer.at_hand.take() {
-            self.gatherer.buffers.give(buffer);
-            self.gatherer.block = NO_BLOCK;
+            let last = std::mem::replace(&mut self.gatherer.block, NO_BLOCK);
+            self.gatherer.keep(last, buffer);
         }
         self.look_ahead()?;
         let gatherer = &mut *self.gatherer;
-        let flight = gatherer.flights.pop_front().expect("what is pending was asked for first");
-        gatherer.at_hand = Some(gatherer.failure.note(flight.wait())?);
+        gatherer.trim();
+        let coming = gatherer.coming.pop_front().expect("what is pending was asked for first");
+        let buffer = match coming {
+            Coming::Kept(_, buffer) => buffer,
+            Coming::Flight(flight) => gatherer.failure.note(flight.wait())?,
+        };
+        gatherer.at_hand = Some(buffer);
         gatherer.block = block;
         Ok(())
     }

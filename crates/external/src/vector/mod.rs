@@ -15,8 +15,8 @@ mod paged;
 mod scanner;
 mod writer;
 
-pub(crate) use gather::LOOKAHEAD_BYTES;
 pub use gather::{Gathered, Gatherer};
+pub(crate) use gather::{KEPT_BYTES, LOOKAHEAD_BYTES, RANGE_COUNT_MAX};
 pub use paged::PagedVector;
 pub use scanner::{Drain, Scanner};
 pub use writer::VectorWriter;
@@ -120,7 +120,16 @@ impl<R: Record> Vector<R> {
     /// # Errors
     /// If there is no memory for the blocks in flight and the ranges ahead.
     pub fn gatherer(&self) -> Result<Gatherer<'_, R>, ExternalError> {
-        Gatherer::new(self)
+        Gatherer::new(self, 0)
+    }
+
+    /// The same, which keeps up to `kept_count` of the blocks that it read beside those that
+    /// [`Self::gatherer`] has, and does not read them again.
+    ///
+    /// # Errors
+    /// As [`Self::gatherer`].
+    pub fn keeping_gatherer(&self, kept_count: u64) -> Result<Gatherer<'_, R>, ExternalError> {
+        Gatherer::new(self, kept_count)
     }
 
     /// All records in order; the room of those that were read is given back.

@@ -115,6 +115,50 @@ proptest! {
     }
 
     #[test]
+    fn blocks_that_are_kept_are_not_read_again(
+        count in 1_u64..2000, kept_count in 0_u64..6, in_flight in 0_u32..3,
+        streams in vec(vec((any::<Index>(), 0_u64..150), 0..200), 1..4),
+    ) {
+        let store = store(512, 1, in_flight);
+        let records: Vec<u64> = (0..count).map(|n| n * 3).collect();
+        let vector = vector_of(&store, &records);
+        let granted = store.grant().free_bytes();
+        let mut gatherer = vector.keeping_gatherer(kept_count).unwrap();
+        let taken = granted - store.grant().free_bytes();
+        prop_assert_eq!(taken, 8192 + kept_count * (512 + 128) + (u64::from(in_flight) + 1) * 512);
+        // The least recently used goes, as from a list; what is asked for ahead may go earlier.
+        let (mut blocks, mut changes, mut misses) = (Vec::new(), 0, 0);
+        for ranges in streams {
+            let ranges: Vec<(u64, u64)> = { ranges.into_iter() }
+                .map(|(first, length)| (first.index(records.len()) as u64, length))
+                .map(|(first, length)| (first, length.min(count - first)))
+                .collect();
+            let indices = ranges.iter().flat_map(|&(first, length)| first..first + length);
+            let named = vector_of(&store, &ranges);
+            let (before, named_blocks) = (store.counts(), named.block_count());
+            let found = collect(gatherer.gather(named.into_stream().unwrap()));
+            prop_assert!(found.iter().copied().eq(indices.clone().map(|index| index * 3)));
+            for block in indices.map(|index| index / 63) {
+                changes += u64::from(blocks.last() != Some(&block));
+                match blocks.iter().position(|&other| other == block) {
+                    Some(index) => _ = blocks.remove(index),
+                    None => misses += 1,
+                }
+                blocks.push(block);
+                if blocks.len() as u64 > kept_count + 1 {
+                    blocks.remove(0);
+                }
+            }
+            let reads = store.counts().since(&before).read_blocks - named_blocks;
+            prop_assert!(reads <= changes);
+            prop_assert!(in_flight > 0 || reads == misses, "{} of {}", reads, misses);
+            (changes, misses) = (0, 0);
+        }
+        drop(gatherer);
+        prop_assert_eq!(store.grant().free_bytes(), granted);
+    }
+
+    #[test]
     fn a_paged_vector_is_a_vector(
         count in 1_u64..200, frames in 1_u32..6,
         steps in vec((any::<bool>(), any::<Index>(), any::<u64>()), 0..300),
