@@ -3,7 +3,9 @@
 
 use nandu_base::Rng;
 use nandu_device::FaultPlan;
-use nandu_external::graph::{Graph, GraphClass, mr_bfs};
+use nandu_external::graph::{
+    ClusteringKind, ClusteringSettings, Graph, GraphClass, MmSettings, PoolSettings, mm_bfs, mr_bfs,
+};
 use nandu_external::list_ranking::{END, rank, rank_paged};
 use nandu_external::testing::faulty_io;
 use nandu_external::{
@@ -15,11 +17,22 @@ const GRANT_BYTES: u64 = 1 << 20;
 /// Requests of the volume's own making come first; then every so many one fails.
 const REQUEST_STEP: usize = 11;
 const REQUEST_COUNT: u64 = 900;
+/// A search by clusters, with all that it sorts before, makes two or three thousand.
+const REQUEST_LAST: u64 = 3600;
 
 /// Runs `work` over devices that fail at one request each. What it gives must be what it gives over one
 /// that does not fail, or an error.
 fn fail_at_each<T: PartialEq + std::fmt::Debug>(
     name: &str,
+    work: impl Fn(&Store) -> Result<T, ExternalError>,
+) {
+    fail_at_each_of(name, (0..REQUEST_COUNT).step_by(REQUEST_STEP), work);
+}
+
+/// The same for other requests.
+fn fail_at_each_of<T: PartialEq + std::fmt::Debug>(
+    name: &str,
+    requests: impl Iterator<Item = u64>,
     work: impl Fn(&Store) -> Result<T, ExternalError>,
 ) {
     let run = |fail_requests: Vec<u64>| {
@@ -36,7 +49,7 @@ fn fail_at_each<T: PartialEq + std::fmt::Debug>(
     };
     let expected = run(Vec::new()).expect("it does not fail").expect("nor does its work");
     let mut failed_count = 0;
-    for request in (0..REQUEST_COUNT).step_by(REQUEST_STEP) {
+    for request in requests {
         match run(vec![request]) {
             Some(Ok(found)) => assert_eq!(found, expected, "{name}, request {request}"),
             Some(Err(error)) => {
@@ -134,5 +147,39 @@ fn a_search_ends_in_an_error() {
             Ok(())
         })?;
         Ok(levels)
+    });
+}
+
+/// Searches by clusters in little memory; the pool as `pool` says.
+fn search_by_clusters(
+    store: &Store,
+    kind: ClusteringKind,
+    pool: PoolSettings,
+) -> Result<Vec<(u64, u64)>, ExternalError> {
+    let class = GraphClass::Random { nodes: 500, edges: 900 };
+    let bytes = 32 << 10;
+    let graph = Graph::build(store, class.node_count(), class.edges(1), bytes)?;
+    // A sweep in place of words in memory.
+    let (cluster_nodes, union_find_bytes, seed) = (Some(12), 0, 1);
+    let clustering = ClusteringSettings { kind, cluster_nodes, union_find_bytes, seed };
+    let mut levels = Vec::new();
+    mm_bfs(&graph, 5, bytes, &MmSettings { clustering, pool }, |node, level| {
+        levels.push((node, level));
+        Ok(())
+    })?;
+    Ok(levels)
+}
+
+#[test]
+fn a_search_by_clusters_that_grew_ends_in_an_error() {
+    fail_at_each_of("clusters that grew", (0..REQUEST_LAST).step_by(37), |store| {
+        search_by_clusters(store, ClusteringKind::Random, PoolSettings::PLAIN)
+    });
+}
+
+#[test]
+fn a_search_by_clusters_of_a_tour_ends_in_an_error() {
+    fail_at_each_of("clusters of a tour", (0..REQUEST_LAST).step_by(37), |store| {
+        search_by_clusters(store, ClusteringKind::Tour, PoolSettings::default())
     });
 }

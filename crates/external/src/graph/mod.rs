@@ -9,14 +9,19 @@
 //! 1. The neighbours of node i are those from its offset on; offsets ascend without a gap.
 //! 2. No node is a neighbour of its own, none is twice a neighbour of another.
 
+mod clustering;
 pub mod edge_list;
 mod generate;
+mod level;
+mod mm_bfs;
 mod mr_bfs;
 
+pub use clustering::{Clustering, ClusteringKind, ClusteringSettings};
 pub use generate::{EdgeStream, GraphClass};
+pub use mm_bfs::{MmBfs, MmSettings, PoolCounts, PoolSettings, best_cluster_nodes, mm_bfs};
 pub use mr_bfs::{Bfs, mr_bfs};
 
-use crate::{ExternalError, Natural, RecordStream, SortedStream, Sorter, Store, Vector};
+use crate::{ExternalError, Natural, RecordStream, Scanner, SortedStream, Sorter, Store, Vector};
 
 /// An undirected graph.
 #[derive(Debug)]
@@ -114,6 +119,24 @@ impl Graph {
         self.nodes.store()
     }
 
+    /// That there is a node of this number.
+    fn check_node(&self, node: u64) -> Result<(), ExternalError> {
+        let count = self.node_count();
+        match node < count {
+            true => Ok(()),
+            false => {
+                let what = "a graph".to_owned();
+                Err(ExternalError::OutOfRange { what, index: node, count })
+            }
+        }
+    }
+
+    /// Each node with each of its neighbours, both ascending: every edge from both its ends.
+    fn pairs(&self) -> Result<Pairs<'_>, ExternalError> {
+        let (nodes, edges) = (self.nodes.scanner()?, self.edges.scanner()?);
+        Ok(Pairs { nodes, edges, next_node: 0, left: 0 })
+    }
+
     /// Asserts that its vectors are whole.
     ///
     /// # Panics
@@ -122,6 +145,35 @@ impl Graph {
         self.nodes.audit();
         self.edges.audit();
         assert!(self.edges.len().is_multiple_of(2), "an edge is there from both its ends");
+    }
+}
+
+/// Edges from both their ends, by the node from which they are seen.
+#[derive(Debug)]
+struct Pairs<'g> {
+    nodes: Scanner<'g, (u64, u64)>,
+    edges: Scanner<'g, u64>,
+    /// The node after the one whose neighbours are given, and how many of these are left.
+    next_node: u64,
+    left: u64,
+}
+
+impl RecordStream for Pairs<'_> {
+    type Record = (u64, u64);
+
+    #[inline]
+    fn next_record(&mut self) -> Result<Option<(u64, u64)>, ExternalError> {
+        while self.left == 0 {
+            let Some((_, count)) = self.nodes.next_record()? else { return Ok(None) };
+            self.next_node += 1;
+            self.left = count;
+        }
+        self.left -= 1;
+        Ok(self.edges.next_record()?.map(|neighbour| (self.next_node - 1, neighbour)))
+    }
+
+    fn left_count(&self) -> Option<u64> {
+        self.edges.left_count()
     }
 }
 

@@ -14,11 +14,11 @@
 //!    what sorting all neighbours moves.
 
 use super::Graph;
+use super::level::{Level, LevelStream};
 use crate::sort::Sorter;
 use crate::stream::Ahead;
 use crate::vector::LOOKAHEAD_BYTES;
-use crate::{ExternalError, Memory, Natural, RecordStream, Scanner, Store, Vector, VectorWriter};
-use nandu_base::to_index;
+use crate::{ExternalError, Natural, RecordStream};
 
 /// What a search found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,83 +34,6 @@ const LEVEL_COUNT: u64 = 3;
 /// What reads nodes and edges.
 const GATHERER_COUNT: u64 = 2;
 
-/// A level: in memory, or a vector if it is long.
-#[derive(Debug)]
-struct Level {
-    nodes: Vec<u64>,
-    limit: usize,
-    writer: Option<VectorWriter<u64>>,
-    vector: Option<Vector<u64>>,
-    _memory: Memory,
-}
-
-/// The nodes of a level, ascending.
-enum LevelStream<'l> {
-    Memory(std::slice::Iter<'l, u64>),
-    Vector(Box<Scanner<'l, u64>>),
-}
-
-impl RecordStream for LevelStream<'_> {
-    type Record = u64;
-
-    #[inline]
-    fn next_record(&mut self) -> Result<Option<u64>, ExternalError> {
-        match self {
-            Self::Memory(nodes) => Ok(nodes.next().copied()),
-            Self::Vector(scanner) => scanner.next_record(),
-        }
-    }
-}
-
-impl Level {
-    fn new(store: &Store) -> Result<Self, ExternalError> {
-        let memory = store.grant().take("a level", store.block_bytes())?;
-        let limit = to_index(store.block_bytes() / 8);
-        let nodes = Vec::with_capacity(limit);
-        Ok(Self { nodes, limit, writer: None, vector: None, _memory: memory })
-    }
-
-    fn push(&mut self, store: &Store, node: u64) -> Result<(), ExternalError> {
-        if let Some(writer) = &mut self.writer {
-            return writer.push(node);
-        }
-        if self.nodes.len() < self.limit {
-            self.nodes.push(node);
-            return Ok(());
-        }
-        let mut writer = Vector::writer(store)?;
-        for &earlier in &self.nodes {
-            writer.push(earlier)?;
-        }
-        self.nodes.clear();
-        self.writer.insert(writer).push(node)
-    }
-
-    /// Ends what was pushed.
-    fn settle(&mut self) -> Result<(), ExternalError> {
-        if let Some(writer) = self.writer.take() {
-            self.vector = Some(writer.finish()?);
-        }
-        Ok(())
-    }
-
-    fn clear(&mut self) {
-        self.nodes.clear();
-        self.vector = None;
-    }
-
-    fn is_empty(&self) -> bool {
-        self.nodes.is_empty() && self.vector.is_none()
-    }
-
-    fn stream(&self) -> Result<LevelStream<'_>, ExternalError> {
-        match &self.vector {
-            Some(vector) => Ok(LevelStream::Vector(Box::new(vector.scanner()?))),
-            None => Ok(LevelStream::Memory(self.nodes.iter())),
-        }
-    }
-}
-
 /// Searches from `source` and tells `visit` of each node that is reached and of its level, levels
 /// in order, nodes of a level ascending. Takes `bytes` of the store's grant.
 ///
@@ -123,11 +46,8 @@ pub fn mr_bfs(
     bytes: u64,
     mut visit: impl FnMut(u64, u64) -> Result<(), ExternalError>,
 ) -> Result<Bfs, ExternalError> {
-    let (store, count) = (graph.store(), graph.node_count());
-    if source >= count {
-        let what = "a graph".to_owned();
-        return Err(ExternalError::OutOfRange { what, index: source, count });
-    }
+    graph.check_node(source)?;
+    let store = graph.store();
     // Two levels that are scanned and one that is written, where they are long.
     let stream_blocks =
         (LEVEL_COUNT + GATHERER_COUNT) * (u64::from(store.settings().in_flight) + 1);
@@ -137,7 +57,7 @@ pub fn mr_bfs(
     let (mut nodes, mut edges) = (graph.nodes.gatherer()?, graph.edges.gatherer()?);
     let (mut before, mut current, mut next) =
         (Level::new(store)?, Level::new(store)?, Level::new(store)?);
-    current.push(store, source)?;
+    current.push(source)?;
     visit(source, 0)?;
     let mut found = Bfs { node_count: 1, level_count: 1 };
     loop {
@@ -153,7 +73,7 @@ pub fn mr_bfs(
                 || contains(&mut before_ahead, node)?;
             last = Some(node);
             if !is_known {
-                next.push(store, node)?;
+                next.push(node)?;
                 visit(node, found.level_count)?;
                 found.node_count += 1;
             }
@@ -172,6 +92,6 @@ pub fn mr_bfs(
 }
 
 /// Whether an ascending stream has a node; those before it are passed over.
-fn contains(stream: &mut Ahead<LevelStream<'_>>, node: u64) -> Result<bool, ExternalError> {
+fn contains(stream: &mut Ahead<LevelStream<'_, u64>>, node: u64) -> Result<bool, ExternalError> {
     Ok(stream.skip_while(|&other| other < node)? == Some(node))
 }

@@ -7,13 +7,13 @@ use proptest::prelude::*;
 use std::collections::VecDeque;
 
 /// The distance of each node from the source, if it is reached, and who is beside whom.
-struct Plain {
-    neighbours: Vec<Vec<u64>>,
-    levels: Vec<Option<u64>>,
+pub(super) struct Plain {
+    pub(super) neighbours: Vec<Vec<u64>>,
+    pub(super) levels: Vec<Option<u64>>,
 }
 
 impl Plain {
-    fn new(node_count: u64, mut edges: EdgeStream, source: u64) -> Self {
+    pub(super) fn new(node_count: u64, mut edges: EdgeStream, source: u64) -> Self {
         let mut neighbours = vec![Vec::new(); to_index(node_count)];
         while let Some((left, right)) = edges.next_record().unwrap() {
             neighbours[to_index(left)].push(right);
@@ -40,7 +40,7 @@ impl Plain {
     }
 
     /// Nodes of each level, ascending.
-    fn by_level(&self) -> Vec<Vec<u64>> {
+    pub(super) fn by_level(&self) -> Vec<Vec<u64>> {
         let mut by_level = Vec::new();
         for (node, level) in (0_u64..).zip(&self.levels) {
             if let Some(level) = level.map(to_index) {
@@ -52,7 +52,7 @@ impl Plain {
     }
 }
 
-fn classes() -> impl Strategy<Value = GraphClass> {
+pub(super) fn classes() -> impl Strategy<Value = GraphClass> {
     prop_oneof![
         (1_u64..300).prop_map(|nodes| GraphClass::Line { nodes }),
         (1_u64..25, 1_u64..25).prop_map(|(width, height)| GraphClass::Grid { width, height }),

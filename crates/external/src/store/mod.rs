@@ -200,6 +200,16 @@ impl Store {
         u64::from(self.shared.settings.block_bytes)
     }
 
+    /// Bytes that a stream takes at most: the block at hand, and those in flight.
+    pub(crate) fn stream_bytes(&self) -> u64 {
+        (u64::from(self.shared.settings.in_flight) + 1) * self.block_bytes()
+    }
+
+    /// How many volumes blocks go round.
+    pub(crate) fn volume_count(&self) -> u64 {
+        self.shared.lanes.len() as u64
+    }
+
     /// Records of one kind that a block holds.
     ///
     /// # Errors

@@ -1,0 +1,167 @@
+//! Clusters beside the graph in memory: what they have to be, and how wide.
+
+use super::*;
+use crate::graph::tests::{Plain, classes};
+use crate::testing::{GRANT_BYTES, store};
+use nandu_base::{Rng, to_index};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The nodes of each cluster, by span; asserts that the entries are the graph's.
+fn clusters_of(clustering: &Clustering, plain: &Plain) -> BTreeMap<Span, BTreeSet<u64>> {
+    let count = plain.neighbours.len() as u64;
+    let spans: Vec<Span> = (0..count).map(|node| clustering.span_of(node).unwrap()).collect();
+    let mut clusters: BTreeMap<Span, BTreeSet<u64>> = BTreeMap::new();
+    let mut scanner = clustering.entries().scanner().unwrap();
+    let (mut index, mut lists) = (0, vec![Vec::new(); to_index(count)]);
+    while let Some((node, (neighbour, span))) = scanner.next_record().unwrap() {
+        let (first, length) = spans[to_index(node)];
+        assert!((first..first + u64::from(length)).contains(&index), "invariant 2");
+        assert_eq!(span, spans[to_index(neighbour)], "an entry says where its neighbour lies");
+        lists[to_index(node)].push(neighbour);
+        clusters.entry((first, length)).or_default().insert(node);
+        index += 1;
+    }
+    assert_eq!(lists, plain.neighbours);
+    for (node, list) in plain.neighbours.iter().enumerate() {
+        assert_eq!(list.is_empty(), spans[node].1 == 0, "invariant 1");
+    }
+    let mut end = 0;
+    for &(first, length) in clusters.keys() {
+        assert_eq!(first, end, "clusters lie one after the other");
+        end += u64::from(length);
+    }
+    assert_eq!(clusters.len() as u64, clustering.cluster_count());
+    clusters
+}
+
+/// How far nodes lie from `source` over `neighbours`, within `among` if that is given.
+fn distances(plain: &Plain, source: u64, among: Option<&BTreeSet<u64>>) -> BTreeMap<u64, u64> {
+    let mut found = BTreeMap::from([(source, 0)]);
+    let mut queue = std::collections::VecDeque::from([source]);
+    while let Some(node) = queue.pop_front() {
+        let next = found[&node] + 1;
+        for &other in &plain.neighbours[to_index(node)] {
+            if among.is_none_or(|among| among.contains(&other)) && !found.contains_key(&other) {
+                found.insert(other, next);
+                queue.push_back(other);
+            }
+        }
+    }
+    found
+}
+
+/// Memory with which blocks of 512 bytes and so many requests in flight do.
+const fn least_bytes(in_flight: u64) -> u64 {
+    (3 * (in_flight + 1) + 16) * 512
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn clusters_hold_the_graph_and_are_as_wide_as_their_kind_says(
+        class in classes(), in_flight in 0_u32..3, more in 0_u64..20_000,
+        cluster_nodes in 1_u64..40,
+        union_find_bytes in prop_oneof![Just(0), 0_u64..2000, Just(u64::MAX)], seed: u64,
+    ) {
+        let plain_of = |source| Plain::new(class.node_count(), class.shuffled_edges(seed), source);
+        let source = Rng::new(seed).below(class.node_count());
+        let plain = plain_of(source);
+        let bytes = least_bytes(u64::from(in_flight)) + more;
+        let store = store(512, 1, in_flight);
+        let graph =
+            Graph::build(&store, class.node_count(), class.shuffled_edges(seed), bytes).unwrap();
+        for kind in ClusteringKind::ALL {
+            let cluster_nodes = Some(cluster_nodes);
+            let settings = ClusteringSettings { kind, cluster_nodes, union_find_bytes, seed };
+            let clustering =
+                Clustering::build(&graph, source, (&store, &store), bytes, settings).unwrap();
+            clustering.audit();
+            let clusters = clusters_of(&clustering, &plain);
+            prop_assert!(store.grant().peak_bytes() <= bytes);
+            for nodes in clusters.values() {
+                check_width(kind, settings.cluster_nodes.unwrap(), &plain, nodes);
+            }
+            // A tour has 2 (k - 1) steps for k nodes, and pieces of it that no part begins.
+            let reached = plain.levels.iter().flatten().count() as u64;
+            let mine = clusters.values().filter(|nodes| plain.levels[first(nodes)].is_some());
+            let most = 2 * (reached - 1) / settings.cluster_nodes.unwrap() + 1;
+            let mine = mine.count() as u64;
+            prop_assert!(kind != ClusteringKind::Tour || mine <= most, "{} of {}", mine, most);
+            let span = clustering.span_of(source).unwrap();
+            prop_assert!(span.1 == 0 || span.0 == 0, "the source's cluster is the first");
+        }
+        drop(graph);
+        prop_assert_eq!((store.used_blocks(), store.grant().free_bytes()), (0, GRANT_BYTES));
+        store.audit();
+    }
+
+    #[test]
+    fn masters_and_clusters_do_not_depend_on_memory_and_blocks(class in classes(), seed: u64) {
+        let found = |block_bytes, volumes, bytes| {
+            let store = store(block_bytes, volumes, 1);
+            let graph =
+                Graph::build(&store, class.node_count(), class.edges(seed), bytes).unwrap();
+            let kind = ClusteringKind::Random;
+            let cluster_nodes = Some(7);
+            let settings = ClusteringSettings { kind, cluster_nodes, seed, ..Default::default() };
+            let clustering =
+                Clustering::build(&graph, 0, (&store, &store), bytes, settings).unwrap();
+            let mut scanner = clustering.entries().scanner().unwrap();
+            let mut entries = Vec::new();
+            while let Some(entry) = scanner.next_record().unwrap() {
+                entries.push(entry);
+            }
+            entries
+        };
+        let expected = found(1024, 1, 100_000);
+        prop_assert_eq!(&found(512, 2, least_bytes(1)), &expected);
+        prop_assert_eq!(&found(2048, 1, 4 * least_bytes(1)), &expected);
+    }
+}
+
+fn first(nodes: &BTreeSet<u64>) -> usize {
+    to_index(*nodes.first().unwrap())
+}
+
+/// Nodes of a piece of a tour are fewer than c edges from each other; those of a grown cluster are
+/// connected among themselves.
+fn check_width(kind: ClusteringKind, cluster_nodes: u64, plain: &Plain, nodes: &BTreeSet<u64>) {
+    let node = *nodes.first().unwrap();
+    match kind {
+        ClusteringKind::Random => {
+            let found = distances(plain, node, Some(nodes));
+            assert!(found.keys().eq(nodes), "a cluster is connected");
+        }
+        ClusteringKind::Tour => {
+            let found = distances(plain, node, None);
+            for other in nodes {
+                let distance = found.get(other).expect("a cluster is of one part");
+                assert!(*distance < cluster_nodes.max(1), "{distance} of {cluster_nodes}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_model_says_how_many_nodes_clusters_have() {
+    let store = store(4096, 2, 1);
+    // (4096 - 8) / 28 = 146 entries a block, on two volumes; n = 1025, m = 1024.
+    let class = crate::graph::GraphClass::Paths { paths: 64, levels: 16 };
+    let graph = Graph::build(&store, 1025, class.edges(1), 200_000).unwrap();
+    for (kind, expected) in [(ClusteringKind::Tour, 12), (ClusteringKind::Random, 3)] {
+        let settings = ClusteringSettings { kind, ..ClusteringSettings::default() };
+        let clustering = Clustering::build(&graph, 0, (&store, &store), 200_000, settings).unwrap();
+        assert_eq!(clustering.cluster_nodes(), expected, "{}", kind.label());
+    }
+    let settings = ClusteringSettings { cluster_nodes: Some(0), ..ClusteringSettings::default() };
+    let build = |source, bytes, settings| {
+        Clustering::build(&graph, source, (&store, &store), bytes, settings).map(drop)
+    };
+    let error = build(0, 200_000, settings).unwrap_err();
+    assert!(error.to_string().contains("one node at least"), "{error}");
+    let error = build(1025, 200_000, ClusteringSettings::default()).unwrap_err();
+    assert!(error.to_string().contains("a graph has 1025 elements"), "{error}");
+    let error = build(0, 20_000, ClusteringSettings::default()).unwrap_err();
+    assert!(error.to_string().contains("clustering needs"), "{error}");
+}
