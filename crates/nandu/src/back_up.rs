@@ -14,6 +14,7 @@ use nandu_storage::StorageError;
 use nandu_storage::database::{
     LoadOptions, NewTable, RowOrder, RowScan, TableDefinition, TableLoad, Tables,
 };
+use nandu_storage::engine::Settings;
 use nandu_storage::sqlite::ValueRef;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ const BYTES_PER_LOOK: u64 = 1 << 20;
 pub struct BackUpOptions {
     /// How its files are written.
     pub files: DirectoryOptions,
-    /// Bytes of its log; as many as the database has if not given.
+    /// Bytes of its log, at least [`crate::Settings::log_bytes_min`]; as many as the database has if not given.
     pub log_bytes: Option<u64>,
     /// Whether rows of heaps get new numbers, from 1 on, and do not keep theirs.
     pub renumbers: bool,
@@ -132,6 +133,14 @@ pub fn back_up_watched<E: From<StorageError>>(
     let BackUpOptions { files, log_bytes, renumbers, ref other_directories } = *options;
     let mut settings = tables.engine().settings().clone();
     if let Some(log_bytes) = log_bytes {
+        let least = Settings::log_bytes_min(settings.page_bytes);
+        if log_bytes < least {
+            let page_bytes = settings.page_bytes;
+            let what = format!(
+                "log_bytes {log_bytes} is below {least}, the least for pages of {page_bytes} bytes"
+            );
+            return Err(StorageError::InvalidSetting { what }.into());
+        }
         settings.log_bytes = log_bytes;
         settings.checkpoint_bytes = settings.checkpoint_bytes.min(log_bytes / 4);
     }

@@ -17,6 +17,7 @@ use nandu_query::join::PairSink;
 use nandu_query::plan::{Budget, ChunkRule, PoolShape, StoredSides, StoredTable, plans};
 use nandu_query::{Execution, Limits, PairBatch};
 use nandu_storage::database::{Flow, Row, Tables};
+use nandu_storage::pool::Grant;
 use nandu_storage::sqlite::{RecordView, ValueRef};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,6 +48,13 @@ pub struct TableJoin<'t> {
     write_bytes_max: Option<u64>,
     thread_count: u32,
     device: DeviceCosts,
+}
+
+/// A join that is about to run: its memory is lent.
+struct Ready<'t> {
+    sides: StoredSides<'t>,
+    plan: Plan,
+    grant: Grant,
 }
 
 /// A pair of rows; one side is `None` where a row has no partner, and of semi and anti joins the right one.
@@ -167,12 +175,13 @@ impl TableJoin<'_> {
         &self,
         look: impl FnMut(Option<RecordView<'_>>, Option<RecordView<'_>>) -> Flow + Send,
     ) -> Result<JoinKind, QueryError> {
+        let ready = self.prepare()?;
         let (look, stop) = (Mutex::new(look), Arc::new(AtomicBool::new(false)));
         let lend = |batch: PairBatch<'_>| {
             let mut look = look.lock().unwrap_or_else(PoisonError::into_inner);
             lend_pairs(batch, &stop, &mut *look)
         };
-        self.run(&mut vec![lend; self.sink_count()], &stop)
+        self.run(ready, &mut vec![lend; self.sink_count()], &stop)
     }
 
     /// Runs the join with something of its own for each thread, which `start` makes and `look` gets with each
@@ -211,6 +220,7 @@ impl TableJoin<'_> {
         mut start: impl FnMut() -> T,
         look: impl Fn(&mut T, Option<RecordView<'_>>, Option<RecordView<'_>>) -> Flow + Sync,
     ) -> Result<Vec<T>, QueryError> {
+        let ready = self.prepare()?;
         let (look, stop) = (&look, Arc::new(AtomicBool::new(false)));
         let mut all: Vec<T> = (0..self.sink_count()).map(|_| start()).collect();
         let mut sinks = Vec::with_capacity(all.len());
@@ -220,7 +230,7 @@ impl TableJoin<'_> {
                 lend_pairs(batch, stop, &mut |left, right| look(&mut *one, left, right))
             });
         }
-        self.run(&mut sinks, &stop)?;
+        self.run(ready, &mut sinks, &stop)?;
         drop(sinks);
         Ok(all)
     }
@@ -238,15 +248,23 @@ impl TableJoin<'_> {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// Runs the cheapest plan, with a thread for each sink as far as it can be divided. A sink that sets
-    /// `stop` ends it early.
+    /// The cheapest plan, and the memory for it.
+    fn prepare(&self) -> Result<Ready<'_>, QueryError> {
+        let sides = self.open()?;
+        let plan = self.best(&sides)?;
+        let grant = self.tables.engine().grant(self.memory_pages())?;
+        Ok(Ready { sides, plan, grant })
+    }
+
+    /// Runs a plan, with a thread for each sink as far as it can be divided. A sink that sets `stop` ends it
+    /// early.
     fn run<S: PairSink>(
         &self,
+        ready: Ready<'_>,
         sinks: &mut [S],
         stop: &Arc<AtomicBool>,
     ) -> Result<JoinKind, QueryError> {
-        let sides = self.open()?;
-        let plan = self.best(&sides)?;
+        let Ready { sides, plan, grant } = ready;
         let engine = self.tables.engine();
         let limits = Limits {
             page_bytes: self.page_bytes(),
@@ -255,7 +273,6 @@ impl TableJoin<'_> {
             reads_ahead: true,
             work_costs: None,
         };
-        let grant = engine.grant(limits.memory_pages)?;
         let io = engine.data_io();
         let execution = Execution::new(limits, io.clone(), io, Some(grant), Arc::clone(stop));
         let (join, indexes) = (sides.join(self.join_type), sides.indexes());
@@ -272,7 +289,8 @@ impl TableJoin<'_> {
         if self.thread_count == 0 { cores() } else { self.thread_count }
     }
 
-    /// One for each thread. There are never more of these than pages of memory.
+    /// One for each thread. There are never more of these than pages of memory, which have to be there before
+    /// sinks are made: so many pages may be asked for that even the sinks would not fit.
     fn sink_count(&self) -> usize {
         to_index(self.worker_count().min(self.memory_pages()).max(1).into())
     }

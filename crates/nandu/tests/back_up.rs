@@ -205,6 +205,8 @@ fn a_copy_may_have_another_log_and_new_numbers() {
     let watch = |_: &BackUpProgress<'_>| Ok::<(), StorageError>(());
     let error = back_up_watched(&snapshot, &directory, &ways, watch).unwrap_err();
     assert!(matches!(error, StorageError::InvalidSetting { .. }), "{error}");
+    let told = "log_bytes 1000 is below 262144, the least for pages of 4096 bytes";
+    assert_eq!(error.to_string(), told, "what was given is blamed");
     assert!(!directory.exists());
 }
 

@@ -74,6 +74,27 @@ fn assert_sound(database: &Database, row_count: usize) {
 }
 
 #[test]
+fn a_queue_that_nobody_has_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("shop");
+    let with = |queue_depth| {
+        let options = options(PropagationKind::InPlace, false);
+        let files = DirectoryOptions { queue_depth, ..options.files };
+        DatabaseOptions { files, ..options }
+    };
+    for queue_depth in [0, 4097, u32::MAX] {
+        let error = nandu::create_database(&directory, &with(queue_depth)).unwrap_err();
+        assert!(matches!(error, StorageError::InvalidSetting { .. }), "{error}");
+        assert_eq!(error.to_string(), format!("queue_depth {queue_depth} is not from 1 to 4096"));
+        assert!(!directory.exists());
+    }
+    make(&directory, &with(4096)).close().unwrap();
+    let error = nandu::open_database(&directory, &with(0)).unwrap_err();
+    assert_eq!(error.to_string(), "queue_depth 0 is not from 1 to 4096");
+    nandu::open_database(&directory, &with(1)).unwrap().0.close().unwrap();
+}
+
+#[test]
 fn a_closed_database_is_read_where_nothing_can_be_written() {
     for &propagation in PropagationKind::ALL {
         let place = tempfile::tempdir().unwrap();

@@ -187,6 +187,9 @@ fn threads_share_a_join_and_end_together() {
 fn what_is_no_join_is_told_in_words() {
     let place = tempfile::tempdir().unwrap();
     let (database, ..) = filled(&place.path().join("shop"));
+    let mut write = database.write().unwrap();
+    write.create_raw_table("raw").unwrap();
+    write.commit().unwrap();
     let snapshot = database.snapshot();
     let join = |left: &str, right: &str| nandu::join(&snapshot, left, right);
     let heaps = || join("customer_heap", "orders_heap");
@@ -200,8 +203,14 @@ fn what_is_no_join_is_told_in_words() {
         (heaps().on("c_name", "o_key"), "c_name"),
         (heaps().on("c_key", "o_key").memory_bytes(4096), "no join can be done in 4 KiB of memory"),
         (heaps().on("c_key", "o_key").memory_bytes(1 << 40), "frames"),
+        // Neither are sinks made for so many threads before the memory is there.
+        (heaps().on("c_key", "o_key").memory_bytes(u64::MAX).threads(u32::MAX), "512 frames"),
+        (join("customer_heap", "raw").on("c_key", "key"), "table raw is "),
+        (join("raw", "orders_heap").on("value", "o_key"), "joins do not read it"),
     ] {
         let error = join.pairs().unwrap_err().to_string();
+        assert!(error.contains(told), "{error}");
+        let error = join.for_each(|_, _| Flow::Continue(())).unwrap_err().to_string();
         assert!(error.contains(told), "{error}");
     }
 }

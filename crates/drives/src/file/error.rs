@@ -2,6 +2,7 @@
 //!
 //! 1. An error leaves nothing behind: no scratch file, no byte written.
 
+use super::QUEUE_DEPTH_MAX;
 use nandu_base::ByteCount;
 use nandu_device::DeviceError;
 use std::fmt;
@@ -79,6 +80,11 @@ pub enum FileError {
         /// The smallest that works.
         needed_bytes: u32,
     },
+    /// So many requests in flight are not to be had.
+    QueueDepth {
+        /// What was asked for.
+        asked: u32,
+    },
     /// io_uring was demanded, and the kernel refuses it.
     NoIoUring {
         /// The kernel's words.
@@ -155,10 +161,7 @@ impl fmt::Display for FileError {
                 path.display()
             ),
             Self::NoRoom { path, needed, free, reserve } => {
-                let remedy = match free > reserve {
-                    true => "pass a smaller --size or name another directory",
-                    false => "free some or name another directory",
-                };
+                let remedy = remedy_of_no_room(*free, *reserve);
                 write!(
                     formatter,
                     "{}: a scratch file of {needed} does not fit, {free} are free and {reserve} stay \
@@ -183,6 +186,9 @@ impl fmt::Display for FileError {
                  {needed_bytes}",
                 path.display()
             ),
+            Self::QueueDepth { asked } => {
+                write!(formatter, "queue_depth {asked} is not from 1 to {QUEUE_DEPTH_MAX}")
+            }
             Self::NoIoUring { message } => write!(
                 formatter,
                 "io_uring is not to be had ({message}); allow it (kernel.io_uring_disabled, \
@@ -194,6 +200,13 @@ impl fmt::Display for FileError {
                 write!(formatter, "{}: cannot {what}: {message}", path.display())
             }
         }
+    }
+}
+
+const fn remedy_of_no_room(free: ByteCount, reserve: ByteCount) -> &'static str {
+    match free.0 > reserve.0 {
+        true => "pass a smaller --size or name another directory",
+        false => "free some or name another directory",
     }
 }
 

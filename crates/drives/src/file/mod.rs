@@ -45,6 +45,8 @@ use uring::{Ring, RingUse};
 
 /// The number of a drive's file in its queue.
 const ONLY_FILE: u32 = 0;
+/// Most requests that a queue holds.
+const QUEUE_DEPTH_MAX: u32 = 4096;
 
 /// How requests reach the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,8 +119,8 @@ impl FileDrive {
     /// Takes over an open file or block device; `name` is what errors and reports call it.
     ///
     /// # Errors
-    /// No direct I/O or io_uring where it was demanded, sectors too small for direct I/O, or no
-    /// whole sector in the file.
+    /// No direct I/O or io_uring where it was demanded, sectors too small for direct I/O, a queue of no or
+    /// too many requests, or no whole sector in the file.
     pub fn from_file(file: File, name: &str, options: FileOptions) -> Result<Self, FileError> {
         let path = Path::new(name);
         let system = |what| move |error: std::io::Error| FileError::of_system(path, what, &error);
@@ -143,7 +145,7 @@ impl FileDrive {
         let geometry = Geometry::new(sector_bytes, sector_count)
             .map_err(|error| FileError::Device { path: path.to_path_buf(), error })?;
         let ring = ring_for(options, 1, RingUse::OneThread)?;
-        let queue_depth = if ring.is_some() { options.queue_depth.clamp(1, 4096) } else { 1 };
+        let queue_depth = if ring.is_some() { options.queue_depth } else { 1 };
         let read_only = options.read_only || !system::is_writable(file.as_fd());
         let device_number = if is_block_device { metadata.rdev() } else { metadata.dev() };
         let info = DeviceInfo {
@@ -202,16 +204,20 @@ impl FileDrive {
     }
 }
 
-/// A ring for as many files, as `options` want it; none is psync.
+/// A ring for as many files, as `options` want it; none is psync. Refuses a depth that no queue has.
 fn ring_for(
     options: FileOptions,
     file_count: u32,
     ring_use: RingUse,
 ) -> Result<Option<Ring>, FileError> {
+    let asked = options.queue_depth;
+    if !(1..=QUEUE_DEPTH_MAX).contains(&asked) {
+        return Err(FileError::QueueDepth { asked });
+    }
     if options.engine == EngineKind::Psync {
         return Ok(None);
     }
-    match Ring::new(file_count, options.queue_depth.clamp(1, 4096), ring_use) {
+    match Ring::new(file_count, asked, ring_use) {
         Ok(ring) => Ok(Some(ring)),
         Err(error) if options.engine == EngineKind::IoUring => {
             Err(FileError::NoIoUring { message: error.to_string() })

@@ -60,7 +60,8 @@ impl FileSet {
     /// for writing unless `options.read_only`. Direct I/O is left out where the file system refuses it, unless `must_be_direct`.
     ///
     /// # Errors
-    /// No direct I/O or io_uring where it was demanded, or sectors too small for direct I/O.
+    /// No direct I/O or io_uring where it was demanded, sectors too small for direct I/O, or a queue of no or
+    /// too many requests.
     pub fn new(
         sample: &File,
         path: &Path,
@@ -82,7 +83,7 @@ impl FileSet {
         let system = |error: std::io::Error| FileError::of_system(path, "look at it", &error);
         let metadata = sample.metadata().map_err(system)?;
         let ring = ring_for(options, FILE_COUNT_MAX, RingUse::Shared)?;
-        let depth = if ring.is_some() { options.queue_depth.clamp(1, 4096) } else { 1 };
+        let depth = if ring.is_some() { options.queue_depth } else { 1 };
         let length = ByteCount(metadata.len());
         Ok(Self {
             queue: FileQueue::new(ring, depth),

@@ -17,7 +17,7 @@ use crate::index::{ClusteredIndex, IndexLookup, SecondaryIndex};
 use crate::join::{Join, JoinInput, JoinType, check_comparable};
 use crate::relation::{ClusteredRelation, HeapRelation, PaxRelation, Relation};
 use crate::{Key, QueryError};
-use nandu_storage::database::{ReadAs, Tables};
+use nandu_storage::database::{ReadAs, TableDefinition, Tables};
 
 /// A stored table that is joined, and which of its columns matter.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +47,8 @@ impl<'t> StoredSides<'t> {
     /// Opens both tables, and looks at some of their pages to know how large they are.
     ///
     /// # Errors
-    /// If there is no such table, the columns can never be equal, or the device fails.
+    /// If there is no such table, joins do not read its kind, the columns can never be equal, or the device
+    /// fails.
     ///
     /// # Panics
     /// If a table has no such column, or there is none to compare.
@@ -56,6 +57,9 @@ impl<'t> StoredSides<'t> {
         left: StoredTable<'_>,
         right: StoredTable<'_>,
     ) -> Result<Self, QueryError> {
+        for table in [left.table, right.table] {
+            read_as(tables.definition(table)?)?;
+        }
         let keys = (Key::of(left.columns), Key::of(right.columns));
         check_comparable(
             (tables.definition(left.table)?, &keys.0),
@@ -99,31 +103,35 @@ impl<'t> StoredSides<'t> {
     }
 }
 
+/// How operators read a table.
+fn read_as(definition: &TableDefinition) -> Result<ReadAs, QueryError> {
+    definition.kind.read_as().ok_or_else(|| {
+        let (table, kind) = (&definition.name, definition.kind.label());
+        let what = format!("table {table} is {kind}: joins do not read it, only scans do");
+        QueryError::Invalid { what }
+    })
+}
+
 impl<'t> StoredSide<'t> {
     fn open(tables: &'t Tables, stored: StoredTable<'_>, key: Key) -> Result<Self, QueryError> {
         let StoredTable { table, columns, wanted } = stored;
         let definition = tables.definition(table)?;
         let mut index: Option<Box<dyn IndexLookup + 't>> = None;
-        let relation: Box<dyn Relation + 't> = match definition.kind.read_as() {
-            Some(ReadAs::Pax) => Box::new(PaxRelation::open(tables, table, &key, wanted)?),
-            Some(ReadAs::Clustered) => {
+        let relation: Box<dyn Relation + 't> = match read_as(definition)? {
+            ReadAs::Pax => Box::new(PaxRelation::open(tables, table, &key, wanted)?),
+            ReadAs::Clustered => {
                 if definition.key_columns().starts_with(columns) {
                     index = Some(Box::new(ClusteredIndex::open(tables, table)?));
                 }
                 Box::new(ClusteredRelation::open(tables, table)?)
             }
-            Some(ReadAs::Heap) => {
+            ReadAs::Heap => {
                 let found = definition.indexes.iter().find(|index| index.columns == columns);
                 if let Some(found) = found {
                     let opened = SecondaryIndex::open(tables, table, &found.name, false)?;
                     index = Some(Box::new(opened));
                 }
                 Box::new(HeapRelation::open(tables, table)?)
-            }
-            None => {
-                let kind = definition.kind.label();
-                let what = format!("table {table} is {kind}: joins do not read it, only scans do");
-                return Err(QueryError::Invalid { what });
             }
         };
         Ok(Self { relation, index, key })

@@ -421,7 +421,7 @@ impl Cursor {
                 (family.children.len() - 1 - family.here, (family.here + 1).saturating_sub(first))
             }
         };
-        let until = passed + left.min(self.ahead_count + 1);
+        let until = passed + left.min(self.ahead_count.saturating_add(1));
         if family.asked > passed + self.ahead_count / 2 || left < 2 || self.ahead_count == 0 {
             return;
         }

@@ -60,8 +60,9 @@ impl TableDefinition {
         values: &[ValueRef<'_>],
     ) -> StorageError {
         let names: Vec<&str> = columns.iter().map(|&at| self.columns[at].name.as_str()).collect();
+        let are = if values.len() == 1 { "is" } else { "are" };
         let what = format!(
-            "the key of table {} is of {} ({}), but there are {}",
+            "the key of table {} is of {} ({}), but there {are} {}",
             self.name,
             counted(columns.len() as u64, "column"),
             names.join(", "),

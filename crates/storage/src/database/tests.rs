@@ -379,6 +379,54 @@ fn what_a_transaction_made_and_took_back_leaves_no_file_when_it_commits() {
 }
 
 #[test]
+fn a_mark_that_is_not_there_is_refused_and_nothing_is_taken_back() {
+    let database = create(&device());
+    let mut writer = database.write().unwrap();
+    writer.create_table("kept", columns(), TableKind::Heap).unwrap();
+    writer.commit().unwrap();
+    let of_another = database.write().unwrap().savepoint();
+    for isolation in Isolation::ALL {
+        let mut writer = database.write_with(isolation).unwrap();
+        let row = |id| [ValueRef::Integer(id), ValueRef::Null, ValueRef::Null, ValueRef::Null];
+        let count = |writer: &WriteTransaction<'_>| writer.rows("kept").unwrap().count();
+        let refused = |writer: &mut WriteTransaction<'_>, mark, told| {
+            let before = count(writer);
+            let error = writer.rollback_to(mark).unwrap_err();
+            assert!(matches!(error, StorageError::InvalidSetting { .. }), "{error}");
+            assert!(error.to_string().contains(told), "{error}");
+            assert_eq!(count(writer), before, "{}", isolation.label());
+        };
+        let first = writer.savepoint();
+        writer.insert("kept", &row(1)).unwrap();
+        refused(&mut writer, of_another, "is of transaction");
+        let gone = writer.savepoint();
+        writer.insert("kept", &row(2)).unwrap();
+        writer.rollback_to(gone).unwrap();
+        writer.rollback_to(gone).unwrap();
+        assert_eq!(count(&writer), 1, "a mark stays that was rolled back to");
+        writer.rollback_to(first).unwrap();
+        let told = "was itself taken back";
+        refused(&mut writer, gone, told);
+        // Also where what was done since lies behind it in the log.
+        writer.insert("kept", &row(3)).unwrap();
+        writer.insert("kept", &row(4)).unwrap();
+        refused(&mut writer, gone, told);
+        let later = writer.savepoint();
+        writer.insert("kept", &row(5)).unwrap();
+        writer.rollback_to(later).unwrap();
+        refused(&mut writer, gone, told);
+        assert_eq!(count(&writer), 2);
+        writer.rollback_to(first).unwrap();
+        assert_eq!(count(&writer), 0);
+        refused(&mut writer, later, told);
+        writer.insert("kept", &row(6)).unwrap();
+        writer.rollback_to(first).unwrap();
+        writer.commit().unwrap();
+    }
+    assert_eq!(database.read().check().unwrap().findings, [""; 0]);
+}
+
+#[test]
 fn a_row_that_does_not_fit_its_table_is_refused_and_changes_nothing() {
     let device = device();
     let database = create(&device);

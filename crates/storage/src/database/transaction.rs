@@ -18,6 +18,7 @@
 use super::core::{Core, Obstacle};
 use super::kind::TableKind;
 use super::locks::{CHANGING, Mode, Span, Taking, Wanted, key_of_number};
+use super::marks::{Mark, Rollbacks};
 use super::open_table::{OpenTable, OpenTables};
 use super::schema::Column;
 use super::step::Step;
@@ -93,6 +94,7 @@ pub struct WriteTransaction<'d> {
     steps: Vec<Step>,
     /// The keys in the catalogue of tables that it has for itself, to make, drop, load or index them.
     claimed_tables: Vec<Vec<u8>>,
+    rollbacks: Rollbacks,
     is_over: bool,
 }
 
@@ -101,13 +103,6 @@ pub(super) struct BegunTransaction {
     transaction: u64,
     tables_version: u64,
     open: Arc<OpenTables>,
-}
-
-/// A place in a transaction to come back to: see [`WriteTransaction::savepoint`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
-    savepoint: Savepoint,
-    step_count: usize,
 }
 
 impl Snapshot {
@@ -176,7 +171,8 @@ impl<'d> WriteTransaction<'d> {
         let used = Some(UsedTables::new(id, tables_version));
         let tables = Tables { view, catalog: shared.catalog, open, locker, used };
         let (steps, claimed_tables) = (Vec::new(), Vec::new());
-        Self { database, tables, id, isolation, steps, claimed_tables, is_over: false }
+        let rollbacks = Rollbacks::default();
+        Self { database, tables, id, isolation, steps, claimed_tables, rollbacks, is_over: false }
     }
 
     /// How far it is apart from others.
@@ -437,19 +433,22 @@ impl<'d> WriteTransaction<'d> {
     pub fn savepoint(&self) -> Mark {
         let mut core = self.database.shared.core.write();
         let (savepoint, _) = core.serve(self.id, |core| core.engine().savepoint());
-        Mark { savepoint, step_count: self.steps.len() }
+        self.rollbacks.mark(savepoint, self.steps.len())
     }
 
-    /// Takes back what was done since `mark`. Locks are kept.
+    /// Takes back what was done since `mark`, which stays a place to come back to. Locks are kept.
     ///
     /// # Errors
-    /// As [`Self::rollback`].
+    /// As [`Self::rollback`]; or if the mark is of another transaction, or was itself taken back by a
+    /// rollback to one before it. Then nothing is done.
     pub fn rollback_to(&mut self, mark: Mark) -> Result<(), StorageError> {
+        self.rollbacks.check(&mark, self.id)?;
         self.undo_in_parts(Some(mark.savepoint))?;
         {
             let mut core = self.database.shared.core.write();
             core.serve(self.id, |core| core.rollback_to(mark.savepoint)).0?;
         }
+        self.rollbacks.note(&mark);
         self.see_tables();
         if self.isolation == Isolation::Snapshot {
             self.steps.truncate(mark.step_count);
@@ -499,8 +498,7 @@ impl<'d> WriteTransaction<'d> {
                 (Ok(answer), _) => {
                     if let Err(error) = self.tables.view.apply(&steps) {
                         // What it cannot see itself it has not done.
-                        let step_count = self.steps.len();
-                        self.rollback_to(Mark { savepoint, step_count })?;
+                        self.rollback_to(self.rollbacks.mark(savepoint, self.steps.len()))?;
                         return Err(error);
                     }
                     self.steps.extend(steps);

@@ -38,6 +38,18 @@ pub struct Savepoint {
     undo_next: Lsn,
 }
 
+impl Savepoint {
+    /// The number of the transaction that it is a place in.
+    pub(crate) const fn transaction(&self) -> u64 {
+        self.transaction
+    }
+
+    /// What the transaction would have undone first, there.
+    pub(crate) const fn undo_next(&self) -> Lsn {
+        self.undo_next
+    }
+}
+
 impl Transaction {
     pub(super) const fn new(id: u64, first: Lsn) -> Self {
         Self { id, first, last: first, undo_next: first, reserved_bytes: 0 }
@@ -225,19 +237,28 @@ impl Engine {
         Savepoint { transaction: active.id, undo_next: active.undo_next }
     }
 
-    /// Undoes what the active transaction did since `savepoint`; it goes on from there.
+    /// Undoes what the active transaction did since `savepoint`; it goes on from there. One that was itself
+    /// undone is told as long as nothing was done since.
     ///
     /// # Errors
-    /// As [`Self::rollback`].
+    /// As [`Self::rollback`]; or if the savepoint is of another transaction, or lies ahead. Then nothing is
+    /// done.
     ///
     /// # Panics
-    /// If the savepoint is of another transaction, or was itself undone.
+    /// If none is active.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<(), StorageError> {
         self.check_usable()?;
         let active = self.active.expect("only an active transaction rolls back");
-        assert_eq!(active.id, savepoint.transaction, "the savepoint is of this transaction");
-        assert!(savepoint.undo_next <= active.undo_next, "the savepoint was not undone itself");
-        self.undo_until(savepoint.undo_next)
+        let what = match savepoint {
+            Savepoint { transaction, .. } if transaction != active.id => {
+                format!("the savepoint is of transaction {transaction}, not of {}", active.id)
+            }
+            Savepoint { undo_next, .. } if undo_next > active.undo_next => {
+                "the savepoint was itself undone; roll back to one that is left".to_owned()
+            }
+            _ => return self.undo_until(savepoint.undo_next),
+        };
+        Err(StorageError::InvalidSetting { what })
     }
 
     /// Undoes some of what the active transaction did since `savepoint`, or ever: the last changes first. False

@@ -131,6 +131,25 @@ fn ranges_are_those_of_a_model_by_key_and_by_index_in_both_directions() {
 }
 
 #[test]
+fn any_number_of_leaves_may_be_asked_for_ahead() {
+    let (database, rows) = filled();
+    let snapshot = database.snapshot();
+    for count in [0, 1, usize::MAX - 1, usize::MAX] {
+        let range = RowRange::of("pairs").with_ahead_count(count);
+        assert_eq!(all(snapshot.rows(range).unwrap()), rows, "{count}");
+        let mut back = all(snapshot.rows(range.backward()).unwrap());
+        back.reverse();
+        assert_eq!(back, rows, "{count}");
+        let range = RowRange::of("things").by_index("by_real").with_ahead_count(count);
+        assert_eq!(all(snapshot.rows(range).unwrap()), rows, "{count}");
+        for table in ["things", "packed"] {
+            let range = RowRange::of(table).with_ahead_count(count);
+            assert_eq!(all(snapshot.rows(range).unwrap()).len(), rows.len(), "{table} {count}");
+        }
+    }
+}
+
+#[test]
 fn a_whole_table_comes_with_the_numbers_that_get_knows() {
     let (database, rows) = filled();
     let read = database.read();
@@ -280,5 +299,5 @@ fn what_is_no_range_is_told_with_table_and_column() {
         assert!(error.contains(told), "{error}");
     }
     let error = read.get_by_key("pairs", &one, |_| ()).unwrap_err().to_string();
-    assert!(error.contains("is of 2 columns (real, id), but there are 1 value"), "{error}");
+    assert!(error.contains("is of 2 columns (real, id), but there is 1 value"), "{error}");
 }

@@ -1,7 +1,7 @@
 //! What is done for all while others work: checkpoints, and pages written before they stand in the way.
 
 use super::*;
-use crate::database::transaction::Mark;
+use crate::database::Mark;
 use crate::log::Durability;
 use crate::pool::PoolCounters;
 

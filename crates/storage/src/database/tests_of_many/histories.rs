@@ -74,7 +74,7 @@ pub(super) struct Actor<'d> {
     pub(super) events: Vec<Event>,
     /// Of isolation `snapshot`, what it has to see.
     pub(super) own: Option<State>,
-    pub(super) mark: Option<(transaction::Mark, usize, Option<State>)>,
+    pub(super) mark: Option<(crate::database::Mark, usize, Option<State>)>,
 }
 
 fn thing(record: RecordView<'_>) -> (i64, String) {
