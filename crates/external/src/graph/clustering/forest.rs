@@ -58,8 +58,8 @@ struct UnionFind {
 /// A spanning forest of the graph of `work`.
 pub(super) fn spanning_forest(work: &Work<'_>) -> Result<Forest, ExternalError> {
     let count = work.graph.node_count();
-    // Two streams over the graph, one that writes edges, one that writes roots.
-    let share = work.share(STREAM_COUNT + 1, 2)?;
+    // Two streams over the graph and one that writes edges; roots are written after the graph.
+    let share = work.share(STREAM_COUNT, 2)?;
     let words = |bytes: u64| bytes.min(work.union_find_bytes) / 8;
     let is_semi_external = words(2 * share) >= count;
     let limit = if is_semi_external { count } else { words(share).min(count) };

@@ -165,3 +165,15 @@ fn the_model_says_how_many_nodes_clusters_have() {
     let error = build(0, 20_000, ClusteringSettings::default()).unwrap_err();
     assert!(error.to_string().contains("clustering needs"), "{error}");
 }
+
+#[test]
+fn a_tour_without_words_in_memory_does_with_the_least_memory() {
+    let store = store(512, 1, 2);
+    let class = crate::graph::GraphClass::Grid { width: 20, height: 20 };
+    let bytes = least_bytes(2);
+    let graph = Graph::build(&store, 400, class.edges(1), bytes).unwrap();
+    let settings = ClusteringSettings { union_find_bytes: 0, ..ClusteringSettings::default() };
+    let clustering = Clustering::build(&graph, 0, (&store, &store), bytes, settings);
+    assert_eq!(clustering.map(|clustering| clustering.entry_count()), Ok(1520));
+    assert!(store.grant().peak_bytes() <= bytes);
+}
