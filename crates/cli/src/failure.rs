@@ -86,6 +86,12 @@ impl Failure {
         self
     }
 
+    /// The same with more behind it.
+    pub(crate) fn followed_by(mut self, what: &str) -> Self {
+        self.message += &format!("; {what}");
+        self
+    }
+
     fn of(kind: FailureKind, error: &dyn Error) -> Self {
         let message = error.to_string();
         let mut causes: Vec<String> = Vec::new();

@@ -37,6 +37,6 @@ pub use queue::Queue;
 pub use record::{By, Natural, Order, Record};
 pub use sort::{SortedStream, Sorter};
 pub use stack::Stack;
-pub use store::{IoCounts, Settings, Store, TRAILER_BYTES};
+pub use store::{IoCounts, KeptStore, KeptVector, Settings, Store, TRAILER_BYTES};
 pub use stream::{Ahead, Mapped, RecordStream};
 pub use vector::{Drain, Gathered, Gatherer, PagedVector, Scanner, Vector, VectorWriter};

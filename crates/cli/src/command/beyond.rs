@@ -8,7 +8,7 @@
 //! ```
 //!
 //! 1. Nothing is left in a directory: the files lie in one of their own, which goes with the
-//!    command.
+//!    command, unless it is kept ([`Keeping`]).
 //! 2. All memory of the work comes from one grant of what was asked for.
 
 use super::parse_size;
@@ -16,18 +16,19 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use clap::Args;
-use nandu::{DeviceVolume, DirectoryOptions, DirectoryVolume, Volume};
+use nandu::{DeviceVolume, DirectoryOptions, DirectoryVolume, StorageError, Volume};
 use nandu_base::ByteCount;
 use nandu_drives::profile::{Profile, SimOptions};
 use nandu_drives::target::Target;
-use nandu_external::{Grant, Io, IoCounts, Settings, Store};
+use nandu_external::{Grant, Io, IoCounts, KeptStore, KeptVector, Settings, Store};
 use serde::Serialize;
-use std::path::Path;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
-use tempfile::TempDir;
 
 /// Memory is divided into so many blocks at least where nobody says how large they are.
 const BLOCKS_OF_MEMORY: u64 = 256;
@@ -36,6 +37,8 @@ const BLOCK_BYTES_MIN: u64 = 4 << 10;
 const BLOCK_BYTES_MAX: u64 = 1 << 20;
 /// What the name of a directory of temporary files begins with.
 const DIRECTORY_PREFIX: &str = "nandu-external-";
+/// What the volume in it is called.
+const STORE_NAME: &str = "store";
 /// How large simulated drives are made where nobody says it: so many times the input, and this at
 /// least.
 const CAPACITY_FACTOR: u64 = 32;
@@ -69,7 +72,7 @@ pub(crate) struct BeyondArguments {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Role {
-    /// Everything.
+    /// All that there is.
     All,
     /// What is read anywhere.
     Flash,
@@ -106,7 +109,35 @@ pub(crate) struct Places {
     settings: Settings,
     interrupt: Interrupt,
     // Behind the volumes: these have files open there.
-    _directories: Vec<TempDir>,
+    _directories: Vec<Directory>,
+}
+
+/// A directory of temporary files, which goes with this unless it stays.
+#[derive(Debug)]
+struct Directory {
+    path: PathBuf,
+    stays: Option<Arc<AtomicBool>>,
+}
+
+/// Temporary files of a run that outlives its process. Those that are read and written in order,
+/// beside others, do not stay.
+pub(crate) struct Keeping<'k> {
+    /// What the names of its directories have in common, letters and digits.
+    pub(crate) name: &'k str,
+    /// Whether they stay when the program ends.
+    pub(crate) stays: &'k Arc<AtomicBool>,
+    /// Whether they are there, and needed; else what there is goes.
+    pub(crate) is_found: bool,
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        if self.stays.as_ref().is_some_and(|stays| stays.load(Ordering::Relaxed)) {
+            return;
+        }
+        // Where it cannot be removed its name says whose it is.
+        let _ = fs::remove_dir_all(&self.path);
+    }
 }
 
 /// What was asked for, and what it took, for JSON.
@@ -155,14 +186,30 @@ impl BeyondArguments {
         input_bytes: u64,
         interrupt: &Interrupt,
     ) -> Result<Places, Failure> {
+        self.places_kept(input_bytes, None, interrupt)
+    }
+
+    /// The same where files were kept, or may come to be.
+    pub(crate) fn places_kept(
+        &self,
+        input_bytes: u64,
+        keeping: Option<&Keeping<'_>>,
+        interrupt: &Interrupt,
+    ) -> Result<Places, Failure> {
         self.check()?;
         let clock = Arc::new(AtomicU64::new(0));
         let (mut volumes, mut directories) = (Vec::new(), Vec::new());
-        for device in &self.device {
+        for (index, device) in self.device.iter().enumerate() {
             let volume = match Target::parse(&device.target)? {
+                Target::Simulated(name) if keeping.is_some() => {
+                    return Err(Failure::input(format!(
+                        "sim:{name}: what is kept needs a directory; a simulated drive ends with the \
+                         program"
+                    )));
+                }
                 Target::Simulated(name) => self.simulated(&name, input_bytes, interrupt)?,
                 Target::Scratch(_) if Path::new(&device.target).is_dir() => {
-                    let (volume, directory) = in_directory(&device.target)?;
+                    let (volume, directory) = in_directory(device, index, keeping)?;
                     directories.push(directory);
                     volume
                 }
@@ -178,6 +225,12 @@ impl BeyondArguments {
         let settings = self.settings()?;
         let (grant, interrupt) = (Grant::new(self.memory.0), interrupt.clone());
         Ok(Places { volumes, grant, settings, interrupt, _directories: directories })
+    }
+
+    /// What has to be the same when a run goes on: devices, and how long blocks are.
+    pub(crate) fn of_kept(&self) -> Result<(serde_json::Value, u32), Failure> {
+        let devices = serde_json::to_value(&self.device).expect("roles and texts are JSON");
+        Ok((devices, self.settings()?.block_bytes))
     }
 
     fn settings(&self) -> Result<Settings, Failure> {
@@ -209,14 +262,55 @@ impl BeyondArguments {
     }
 }
 
-/// A volume in a new directory inside of one.
-fn in_directory(parent: &str) -> Result<(Box<dyn Volume>, TempDir), Failure> {
-    let made = tempfile::Builder::new().prefix(DIRECTORY_PREFIX).tempdir_in(parent);
-    let directory =
-        made.map_err(|error| Failure::system(format!("no directory in {parent}"), &error))?;
-    let place = directory.path().join("store");
-    let volume = DirectoryVolume::create(&place, DirectoryOptions::default())?;
+/// A volume in a new directory inside of one, or in the one that was kept for the device `index`.
+fn in_directory(
+    device: &DeviceArgument,
+    index: usize,
+    keeping: Option<&Keeping<'_>>,
+) -> Result<(Box<dyn Volume>, Directory), Failure> {
+    let DeviceArgument { role, target } = device;
+    let failed = |error| Failure::system(format!("no directory in {target}"), &error);
+    let (path, stays) = match keeping {
+        None => {
+            let made = tempfile::Builder::new().prefix(DIRECTORY_PREFIX).tempdir_in(target);
+            (made.map_err(failed)?.keep(), None)
+        }
+        Some(Keeping { name, stays, is_found }) => {
+            let parent = fs::canonicalize(target).map_err(failed)?;
+            let path = parent.join(format!("{DIRECTORY_PREFIX}{name}-{index}"));
+            let stays = Some(Arc::clone(stays)).filter(|_| *role != Role::Disk);
+            if *is_found && stays.is_some() {
+                let volume = open_store(&path)?;
+                return Ok((Box::new(volume), Directory { path, stays }));
+            }
+            if let Err(error @ StorageError::Locked { .. }) = open_store(&path) {
+                return Err(error.into());
+            }
+            // Whether it is there or not.
+            let _ = fs::remove_dir_all(&path);
+            fs::create_dir(&path).map_err(failed)?;
+            (path, stays)
+        }
+    };
+    let directory = Directory { path, stays };
+    let store = directory.path.join(STORE_NAME);
+    let volume = DirectoryVolume::create(&store, DirectoryOptions::default())?;
+    if directory.stays.is_some() {
+        sync_folders(&directory.path).map_err(failed)?;
+    }
     Ok((Box::new(volume), directory))
+}
+
+/// Makes a new directory, and what was made in it, durable: a power cut takes whatever no directory
+/// that was synced has.
+pub(crate) fn sync_folders(path: &Path) -> io::Result<()> {
+    let path = fs::canonicalize(path)?;
+    fs::File::open(&path)?.sync_all()?;
+    path.parent().map_or(Ok(()), |parent| fs::File::open(parent)?.sync_all())
+}
+
+fn open_store(path: &Path) -> Result<DirectoryVolume, StorageError> {
+    DirectoryVolume::open(&path.join(STORE_NAME), DirectoryOptions::default())
 }
 
 impl Places {
@@ -239,6 +333,27 @@ impl Places {
             return Ok((all.clone(), all));
         }
         Ok((store(Role::Flash)?, store(Role::Disk)?))
+    }
+
+    /// The same where the first one was kept, with these vectors.
+    pub(crate) fn stores_resumed(
+        &self,
+        kept: (&KeptStore, &[&KeptVector]),
+    ) -> Result<(Store, Store), Failure> {
+        let is_first = |role| role != Role::Disk;
+        let of = |is_wanted: &dyn Fn(Role) -> bool| -> Vec<Io> {
+            let of_role = self.volumes.iter().filter(|volume| is_wanted(volume.0));
+            of_role.map(|(_, io)| io.clone()).collect()
+        };
+        let stop = || self.interrupt.flag();
+        let (volumes, grant) = (of(&is_first), self.grant.clone());
+        let first = Store::resume(&volumes, self.settings, grant, stop(), kept)?;
+        let others = of(&|role| !is_first(role));
+        if others.is_empty() {
+            return Ok((first.clone(), first));
+        }
+        let second = Store::stoppable(&others, self.settings, self.grant.clone(), stop())?;
+        Ok((first, second))
     }
 
     /// What was asked for, and what it took.
@@ -275,6 +390,8 @@ pub(crate) struct Course {
     step: AtomicU64,
     done: AtomicU64,
     all: AtomicU64,
+    /// Steps that the bar knows to be done.
+    shown: AtomicU64,
 }
 
 impl Course {
@@ -317,15 +434,14 @@ pub(crate) fn at_work<T: Send + 'static>(
         // The other end waits for this; only a panic there could have closed it.
         let _ = tell.send(work());
     });
-    let mut shown = 0;
     loop {
         match told.recv_timeout(LOOK_AFTER) {
             Ok(outcome) => return outcome,
             Err(RecvTimeoutError::Timeout) => {
                 let step = course.step.load(Ordering::Relaxed);
-                while shown < step {
+                while course.shown.load(Ordering::Relaxed) < step {
                     progress.step_done();
-                    shown += 1;
+                    course.shown.fetch_add(1, Ordering::Relaxed);
                 }
                 look(step);
                 let name = usize::try_from(step).ok().and_then(|step| steps.get(step));

@@ -21,7 +21,26 @@ pub use generate::{EdgeStream, GraphClass};
 pub use mm_bfs::{MmBfs, MmSettings, PoolCounts, PoolSettings, best_cluster_nodes, mm_bfs};
 pub use mr_bfs::{Bfs, mr_bfs};
 
-use crate::{ExternalError, Natural, RecordStream, Scanner, SortedStream, Sorter, Store, Vector};
+use crate::{
+    ExternalError, KeptVector, Natural, RecordStream, Scanner, SortedStream, Sorter, Store, Vector,
+};
+use serde::{Deserialize, Serialize};
+
+/// A graph of a store that is kept ([`Store::keep`]).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeptGraph {
+    nodes: KeptVector,
+    edges: KeptVector,
+}
+
+impl KeptGraph {
+    /// The vectors that it is made of.
+    #[must_use]
+    pub const fn vectors(&self) -> [&KeptVector; 2] {
+        [&self.nodes, &self.edges]
+    }
+}
 
 /// An undirected graph.
 #[derive(Debug)]
@@ -48,8 +67,8 @@ impl Graph {
     }
 
     /// The same where only who has read all edges knows how many nodes there are: `node_count` is
-    /// asked then, and is `node_limit` at most. The first of the stores has the arrays, which are read
-    /// anywhere, the second what is sorted; both are of one grant.
+    /// asked then, and is `node_limit` at most. The first of the stores has the arrays, which are
+    /// read anywhere, the second what is sorted; both are of one grant.
     ///
     /// # Errors
     /// As [`Self::build`], and as `node_count`.
@@ -99,6 +118,21 @@ impl Graph {
         }
         assert!(sorted.peek()?.is_none(), "whoever counts nodes counts those of all edges");
         Ok(Self { nodes: nodes.finish()?, edges: targets.finish()? })
+    }
+
+    /// Where it lies, for [`Self::resume`] in a store that is kept.
+    #[must_use]
+    pub fn kept(&self) -> KeptGraph {
+        KeptGraph { nodes: self.nodes.kept(), edges: self.edges.kept() }
+    }
+
+    /// A graph that was kept, in a store that was resumed with its vectors.
+    ///
+    /// # Errors
+    /// As [`Vector::resume`].
+    pub fn resume(store: &Store, kept: &KeptGraph) -> Result<Self, ExternalError> {
+        let (nodes, edges) = (&kept.nodes, &kept.edges);
+        Ok(Self { nodes: Vector::resume(store, nodes)?, edges: Vector::resume(store, edges)? })
     }
 
     /// How many nodes it has.

@@ -58,6 +58,26 @@ impl Blocks {
         Self { store, pieces, head: 0, tail: 0, expected }
     }
 
+    /// Those of a structure that was kept, if these extents have so many.
+    pub(crate) fn kept(store: &Store, extents: &[Extent], count: u64) -> Option<Self> {
+        let (mut blocks, mut start) = (Self::new(store, 0), 0_u64);
+        for &extent in extents {
+            if start >= count {
+                return None;
+            }
+            blocks.pieces.push_back(Piece { start, extent });
+            start = start.checked_add(extent.count)?;
+        }
+        blocks.tail = count;
+        (count..count + blocks.unit()).contains(&start).then_some(blocks)
+    }
+
+    /// Where they lie, first to last.
+    pub(crate) fn extents(&self) -> Vec<Extent> {
+        assert_eq!(self.head, 0, "what is kept was not read away");
+        self.pieces.iter().map(|piece| piece.extent).collect()
+    }
+
     pub(crate) const fn store(&self) -> &Store {
         &self.store
     }

@@ -11,17 +11,22 @@
 //! 1. A block that is not what its owner wrote is an error, never other records: the checksum knows
 //!    the file and the place, the stamp knows the extent. A file that was cut reads as zeros, which
 //!    no block is.
-//! 2. The files go with the last who holds the store, whatever ended it. After a crash nothing
+//! 2. The files go with the last who holds the store, whatever ended it, unless they are kept
+//!    (`kept`). After a crash nothing
 //!    refers to them; the next opening of a database removes those that lie beside its files.
 //! 3. Every buffer comes from the grant.
 //! 4. Every request is waited for, also by who gives up.
 
 mod blocks;
 mod buffers;
+mod kept;
 mod room;
 
 pub(crate) use blocks::{Blocks, Place};
 pub(crate) use buffers::{Buffers, ReadAhead, WriteBehind};
+pub(crate) use kept::misfit;
+pub use kept::{KeptStore, KeptVector};
+pub(crate) use room::Extent;
 
 use crate::{ExternalError, Grant, Record};
 use nandu_base::{Nanos, to_index, to_u32};
@@ -30,8 +35,8 @@ use nandu_storage::page::{page_is_sound, seal_page};
 use nandu_storage::volume::{Io, IoOwner};
 use nandu_storage::{FileId, PageAddress, StorageError};
 use nandu_workers::sync::Mutex;
-use room::{Extent, Room};
-use serde::Serialize;
+use room::Room;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -60,7 +65,7 @@ impl Default for Settings {
 }
 
 /// What a store did to its volumes, and how long it waited for them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IoCounts {
     /// Blocks that were read.
     pub read_blocks: u64,
@@ -102,6 +107,8 @@ struct Shared {
     alignment: usize,
     room: Mutex<Room>,
     stop: Arc<AtomicBool>,
+    /// Whether the files stay when the store goes.
+    is_kept: Arc<AtomicBool>,
     read_blocks: AtomicU64,
     write_blocks: AtomicU64,
     wait_ns: AtomicU64,
@@ -113,6 +120,7 @@ struct Lane {
     io: Io,
     file: FileId,
     name: String,
+    is_kept: Arc<AtomicBool>,
 }
 
 /// A block on its way, waited for when dropped.
@@ -145,6 +153,14 @@ impl Store {
         grant: Grant,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, ExternalError> {
+        Self::check_settings(volumes, settings)?;
+        let lanes = volumes.iter().map(Lane::new).collect::<Result<Vec<_>, _>>()?;
+        let room = Mutex::new(Room::new(lanes.len()));
+        Ok(Self { shared: Arc::new(Shared::new(settings, grant, lanes, room, stop)) })
+    }
+
+    /// Whether there can be a store of such blocks.
+    fn check_settings(volumes: &[Io], settings: Settings) -> Result<(), ExternalError> {
         let invalid = |what: String| Err(ExternalError::Invalid { what });
         if volumes.is_empty() {
             return invalid("a store needs a volume".to_owned());
@@ -163,23 +179,7 @@ impl Store {
         if block_bytes as usize <= TRAILER_BYTES {
             return invalid(format!("blocks of {block_bytes} bytes have no room for records"));
         }
-        let lanes = volumes.iter().map(Lane::new).collect::<Result<Vec<_>, _>>()?;
-        let alignment = volumes.iter().map(Io::buffer_alignment).max().unwrap_or(1).max(512);
-        let room = Mutex::new(Room::new(lanes.len()));
-        let alignment = to_index(u64::from(alignment));
-        let [read_blocks, write_blocks, wait_ns] = [const { AtomicU64::new(0) }; 3];
-        let shared = Shared {
-            settings,
-            grant,
-            lanes,
-            alignment,
-            room,
-            stop,
-            read_blocks,
-            write_blocks,
-            wait_ns,
-        };
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(())
     }
 
     /// How it reads and writes.
@@ -363,7 +363,51 @@ impl Store {
     }
 }
 
+impl Shared {
+    fn new(
+        settings: Settings,
+        grant: Grant,
+        lanes: Vec<Lane>,
+        room: Mutex<Room>,
+        stop: Arc<AtomicBool>,
+    ) -> Self {
+        let alignments = lanes.iter().map(|lane| lane.io.buffer_alignment());
+        let alignment = to_index(u64::from(alignments.max().unwrap_or(1).max(512)));
+        let [read_blocks, write_blocks, wait_ns] = [const { AtomicU64::new(0) }; 3];
+        let is_kept = Arc::new(AtomicBool::new(false));
+        let lanes = lanes.into_iter().map(|lane| lane.kept_by(&is_kept)).collect();
+        Self {
+            settings,
+            grant,
+            lanes,
+            alignment,
+            room,
+            stop,
+            is_kept,
+            read_blocks,
+            write_blocks,
+            wait_ns,
+        }
+    }
+}
+
 impl Lane {
+    /// One whose file stays while `is_kept` is set.
+    fn kept_by(mut self, is_kept: &Arc<AtomicBool>) -> Self {
+        self.is_kept = Arc::clone(is_kept);
+        self
+    }
+
+    /// One whose file is there.
+    fn found(io: &Io, name: &str) -> Result<Self, ExternalError> {
+        let found = io.files().into_iter().find(|(_, known)| known == name);
+        let Some((file, _)) = found else {
+            return Err(misfit(&format!("its file {name} is missing in {}", io.name())));
+        };
+        let is_kept = Arc::new(AtomicBool::new(true));
+        Ok(Self { io: io.clone(), file, name: name.to_owned(), is_kept })
+    }
+
     fn new(io: &Io) -> Result<Self, ExternalError> {
         let names: Vec<String> = io.files().into_iter().map(|(_, name)| name).collect();
         let named = (1_u32..).map(|number| format!("external-{number}"));
@@ -373,7 +417,7 @@ impl Lane {
             StorageError::NoSpace { .. } => no_room(io, &name),
             error => error,
         })?;
-        Ok(Self { io: io.clone(), file, name })
+        Ok(Self { io: io.clone(), file, name, is_kept: Arc::default() })
     }
 
     /// That the file cannot grow, and what would help.
@@ -389,6 +433,9 @@ impl Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
+        if self.is_kept.load(Ordering::Relaxed) {
+            return;
+        }
         if let Err(StorageError::NoSpace { .. }) = self.io.remove(self.file) {
             // The list of files is written anew, for which the file may have taken the last room.
             let _ = self.io.set_byte_count(self.file, 0);

@@ -10,13 +10,15 @@
 
 use crate::ExternalError;
 use nandu_storage::StorageError;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Blocks of a store, at most: the number of one is part of its checksum.
 const BLOCK_COUNT_MAX: u64 = u32::MAX as u64;
 
 /// Blocks in a row that belong to one structure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Extent {
     /// The first of them.
     pub(crate) first: u64,
@@ -43,6 +45,41 @@ impl Room {
     pub(crate) fn new(volume_count: usize) -> Self {
         let unit = volume_count as u64;
         Self { unit, end: 0, peak: 0, free: BTreeMap::new(), last_stamp: 0 }
+    }
+
+    /// The room of a store with these extents in use and nothing else, after `last_stamp`; `None`
+    /// if they overlap, are not of whole units, or have stamps that were not given.
+    pub(crate) fn with(
+        volume_count: usize,
+        extents: &mut [Extent],
+        last_stamp: u32,
+    ) -> Option<Self> {
+        extents.sort_unstable_by_key(|extent| extent.first);
+        let mut room = Self { last_stamp, ..Self::new(volume_count) };
+        for extent in extents {
+            let &mut Extent { first, count, stamp } = extent;
+            let end = first.checked_add(count).filter(|&end| end <= BLOCK_COUNT_MAX)?;
+            let is_whole = first.is_multiple_of(room.unit) && count.is_multiple_of(room.unit);
+            if !is_whole || count == 0 || first < room.end || stamp == 0 {
+                return None;
+            }
+            if first > room.end {
+                room.free.insert(room.end, first - room.end);
+            }
+            room.end = end;
+        }
+        room.peak = room.end;
+        Some(room)
+    }
+
+    /// No stamp above this was given yet.
+    pub(crate) const fn last_stamp(&self) -> u32 {
+        self.last_stamp
+    }
+
+    /// Blocks of the files, up to the last one in use.
+    pub(crate) const fn end_count(&self) -> u64 {
+        self.end
     }
 
     /// An extent of at least `wanted` blocks.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::testing::store;
+use crate::{RecordStream, Vector};
 
 #[test]
 fn who_gives_up_waits_for_what_is_in_flight() {
@@ -18,4 +19,102 @@ fn who_gives_up_waits_for_what_is_in_flight() {
     assert_eq!(flight.wait().unwrap().len(), 512);
     assert_eq!(store.counts().write_bytes, 4 * 512);
     assert!(store.counts().wait_ns > 0, "devices in memory take their time");
+}
+
+/// A volume whose files outlive stores.
+fn io() -> Io {
+    crate::testing::memory_io(4 << 20)
+}
+
+fn store_on(io: &Io) -> Store {
+    let settings = Settings { block_bytes: 512, in_flight: 2 };
+    Store::new(std::slice::from_ref(io), settings, Grant::new(1 << 20)).unwrap()
+}
+
+fn resumed(io: &Io, kept: &KeptStore, vectors: &[&KeptVector]) -> Result<Store, ExternalError> {
+    let settings = Settings { block_bytes: 512, in_flight: 2 };
+    let volumes = std::slice::from_ref(io);
+    Store::resume(volumes, settings, Grant::new(1 << 20), Arc::default(), (kept, vectors))
+}
+
+fn counting(store: &Store, count: u64) -> Vector<u64> {
+    let mut writer = Vector::writer_of(store, count).unwrap();
+    (0..count).for_each(|number| writer.push(number).unwrap());
+    writer.finish().unwrap()
+}
+
+fn sum(vector: &Vector<u64>) -> u64 {
+    let (mut scanner, mut sum) = (vector.scanner().unwrap(), 0);
+    while let Some(number) = scanner.next_record().unwrap() {
+        sum += number;
+    }
+    sum
+}
+
+#[test]
+fn a_vector_that_was_kept_is_there_again_and_nothing_is_written_over_it() {
+    let io = io();
+    let store = store_on(&io);
+    let gone = counting(&store, 700);
+    let vector = counting(&store, 1000);
+    let kept_vector = vector.kept();
+    let kept = store.keep().unwrap();
+    drop(gone);
+    // What a run writes later, before it ends.
+    let later = counting(&store, 3000);
+    drop((later, vector, store));
+    let store = resumed(&io, &kept, &[&kept_vector]).unwrap();
+    let vector = Vector::<u64>::resume(&store, &kept_vector).unwrap();
+    vector.audit();
+    let other = counting(&store, 5000);
+    store.audit();
+    assert_eq!((sum(&vector), sum(&other)), (999 * 500, 4999 * 2500));
+    assert!(store.keep().unwrap() != kept, "stamps go on");
+    store.let_go();
+    drop((vector, other));
+    assert_eq!(store.used_blocks(), 0);
+    drop(store);
+    assert_eq!(io.files().len(), 0);
+}
+
+/// Makes something of a vector that was kept into something else.
+type Change<'c> = &'c dyn Fn(&mut KeptVector);
+
+#[test]
+fn what_was_kept_and_does_not_fit_its_files_is_an_error() {
+    let io = io();
+    let store = store_on(&io);
+    let vector = counting(&store, 1000);
+    let (kept_vector, kept) = (vector.kept(), store.keep().unwrap());
+    drop((vector, store));
+    let error = |kept: &KeptStore, vectors: &[&KeptVector]| {
+        resumed(&io, kept, vectors).map(drop).unwrap_err().to_string()
+    };
+    let longer = KeptStore { block_bytes: 1024, ..kept.clone() };
+    assert!(error(&longer, &[&kept_vector]).contains("its blocks have 1024 bytes"));
+    let missing = KeptStore { files: vec!["external-7".to_owned()], ..kept.clone() };
+    assert!(error(&missing, &[&kept_vector]).contains("external-7 is missing"));
+    assert!(error(&kept, &[&kept_vector, &kept_vector]).contains("not where vectors can be"));
+    let with = |change: Change<'_>| {
+        let mut changed = kept_vector.clone();
+        change(&mut changed);
+        let store = resumed(&io, &kept, &[&changed])?;
+        Vector::<u64>::resume(&store, &changed).map(drop)
+    };
+    assert_eq!(with(&|_| {}), Ok(()));
+    let changes: [(Change<'_>, &str); 6] = [
+        (&|vector: &mut KeptVector| vector.len = 2000, "longer or shorter"),
+        (&|vector: &mut KeptVector| vector.len = 1, "longer or shorter"),
+        (&|vector: &mut KeptVector| vector.record_bytes = 4, "records of another size"),
+        (&|vector: &mut KeptVector| vector.extents[0].stamp += 1, "not what was written"),
+        (&|vector: &mut KeptVector| vector.extents[0].first += 1, ""),
+        (&|vector: &mut KeptVector| vector.extents[0].count = u64::MAX, "not where vectors can be"),
+    ];
+    for (change, told) in changes {
+        let error = with(change).unwrap_err().to_string();
+        assert!(error.contains(told), "{told}: {error}");
+    }
+    let file = io.files()[0].0;
+    io.set_byte_count(file, 512).unwrap();
+    assert!(error(&kept, &[&kept_vector]).contains("has 512 bytes"));
 }

@@ -21,7 +21,7 @@ pub use paged::PagedVector;
 pub use scanner::{Drain, Scanner};
 pub use writer::VectorWriter;
 
-use crate::store::Blocks;
+use crate::store::{Blocks, KeptVector, misfit};
 use crate::{ExternalError, Record, Store};
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -62,6 +62,31 @@ impl<R: Record> Vector<R> {
             writer.push(record)?;
         }
         writer.finish()
+    }
+
+    /// Where it lies, for [`Self::resume`] in a store that is kept.
+    #[must_use]
+    pub fn kept(&self) -> KeptVector {
+        let (record_bytes, extents) = (R::BYTES as u64, self.blocks.extents());
+        KeptVector { len: self.len, record_bytes, extents }
+    }
+
+    /// A vector that was kept, once, in a store that was resumed with it. Its first and its last
+    /// block are read; the others are checked when they are.
+    ///
+    /// # Errors
+    /// If its records are others, or its blocks are not what was written.
+    pub fn resume(store: &Store, kept: &KeptVector) -> Result<Self, ExternalError> {
+        let per_block = store.per_block::<R>()?;
+        if kept.record_bytes != R::BYTES as u64 {
+            return Err(misfit("it has records of another size"));
+        }
+        let count = kept.len.div_ceil(per_block);
+        let blocks = Blocks::kept(store, &kept.extents, count)
+            .ok_or_else(|| misfit("a vector is longer or shorter than its blocks"))?;
+        let ends = [0, count.saturating_sub(1)].into_iter().filter(|&block| block < count);
+        store.check_blocks(ends.map(|block| blocks.place(block)))?;
+        Ok(Self::of(blocks, kept.len, per_block))
     }
 
     fn of(blocks: Blocks, len: u64, per_block: u64) -> Self {

@@ -4,9 +4,10 @@
 //!   FILE ─► sorted by node ─► adjacency arrays ─► levels        three steps, each with its requests
 //! ```
 
+use super::kept::{Asked, Kept, KeptSearch};
 use super::parse_format;
 use crate::Context;
-use crate::command::beyond::{BeyondArguments, Course, Means, Places, at_work, counts_of};
+use crate::command::beyond::{BeyondArguments, Course, Means, at_work, counts_of};
 use crate::failure::Failure;
 use crate::input::Input;
 use crate::progress::Progress;
@@ -15,10 +16,11 @@ use clap::{Args, ValueEnum};
 use nandu_base::ByteCount;
 use nandu_base::words::counted;
 use nandu_external::graph::edge_list::{EdgeList, EdgeListKind, EdgeListOptions, SelfLoops};
-use nandu_external::graph::{Bfs, Graph, mr_bfs};
-use nandu_external::{ExternalError, IoCounts, Store};
+use nandu_external::graph::{Bfs, Graph, KeptGraph, mr_bfs};
+use nandu_external::{ExternalError, IoCounts, KeptStore, Store};
 use nandu_probe::table::{Table, time};
 use serde::Serialize;
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -40,6 +42,8 @@ Examples:
   nandu graph bfs web.u64 --source 17 --device /mnt/ssd --json
   nandu graph bfs friends.mtx --device sim:nvme-tlc-2024
   zcat edges.gz | nandu graph bfs - --self-loops refuse
+  nandu graph bfs web.u64 --keep run        and, whatever ended it:
+  nandu graph bfs web.u64 --resume run
 
 FILE has undirected edges, as text (two numbers a line), pairs of numbers in binary (.u32, .u64) or \
 Matrix Market, plain or packed by gzip or zstd. Nodes are 0, 1, 2 and so on; those of Matrix Market \
@@ -65,6 +69,12 @@ pub(super) struct BfsArguments {
     nodes: Option<u64>,
     #[command(flatten)]
     beyond: BeyondArguments,
+    /// Keep in this directory, which is made, what is needed to go on after an end in the middle
+    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
+    keep: Option<PathBuf>,
+    /// Go on with what was kept in this directory; all else is asked as before, but for the memory
+    #[arg(long, value_name = "DIR")]
+    resume: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -77,7 +87,8 @@ enum AlgorithmArgument {
     Mr,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
 enum SelfLoopsArgument {
     /// They are left out and counted: they change no distance
     Drop,
@@ -103,113 +114,177 @@ struct Report<'a> {
     level_count: u64,
     /// Nodes of each level, of the first million.
     levels: &'a [u64],
+    was_resumed: bool,
     /// What was asked of the devices.
     building: IoCounts,
     searching: IoCounts,
     run: RunFacts,
 }
 
-/// What was read.
-#[derive(Clone, Copy)]
-struct Read {
+/// What was built.
+struct Built {
     kind: EdgeListKind,
     edge_count: u64,
     self_loop_count: u64,
+    building: IoCounts,
+    /// The graph, where it is kept.
+    kept: Option<(KeptStore, KeptGraph)>,
 }
 
 /// What the work found.
 struct Found {
-    read: Read,
+    built: Built,
     node_count: u64,
     edge_count: u64,
     bfs: Bfs,
     levels: Vec<u64>,
-    building: IoCounts,
     searching: IoCounts,
+}
+
+/// What the work begins with.
+enum Begun {
+    List(Box<EdgeList>),
+    Graph(Box<KeptSearch>),
 }
 
 /// Searches what the command names.
 pub(super) fn run(arguments: &BfsArguments, context: &Context) -> Result<(), Failure> {
     arguments.beyond.check()?;
-    let (input, name) = Input::named(&arguments.file, &context.interrupt)?;
-    let input_bytes = input.byte_count();
-    let places = arguments.beyond.places(input_bytes.unwrap_or(0), &context.interrupt)?;
-    let options = arguments.options(context);
-    let list = EdgeList::open(input, &name, &options, places.grant())?;
-    let progress = Progress::new(context, STEPS.len());
-    let found = search(arguments, &places, (list, input_bytes), &progress)?;
-    drop(progress);
-    let Found { read, node_count, edge_count, bfs, levels, building, searching } = &found;
-    let report = Report {
-        file: &arguments.file,
-        format: read.kind.label(),
-        algorithm: arguments.algorithm,
-        source: arguments.source,
-        means: places.means(&arguments.beyond),
-        node_count: *node_count,
-        edge_count: *edge_count,
-        read_edge_count: read.edge_count,
-        self_loop_count: read.self_loop_count,
-        reached_node_count: bfs.node_count,
-        level_count: bfs.level_count,
-        levels,
-        building: *building,
-        searching: *searching,
-        run: RunFacts::since(context.started),
-    };
+    let mut kept = arguments.kept()?;
+    let outcome = find(arguments, kept.as_mut(), context);
+    let (found, means) = outcome.map_err(|failure| match &kept {
+        Some(kept) => kept.explain(failure),
+        None => failure,
+    })?;
+    drop(kept);
+    let report = arguments.report(&found, means, context);
     match arguments.json {
         true => context.output.json("graph bfs", &report),
         false => tell(&report, context),
     }
 }
 
-/// Does the work, and shows how far it is.
-fn search(
+/// Does the work. What is not kept is gone when this returns.
+fn find(
     arguments: &BfsArguments,
-    places: &Places,
-    (list, input_bytes): (EdgeList, Option<u64>),
-    progress: &Progress,
-) -> Result<Found, Failure> {
-    let stores = places.stores()?;
+    mut kept: Option<&mut Kept>,
+    context: &Context,
+) -> Result<(Found, Means), Failure> {
+    let searched = kept.as_ref().and_then(|kept| kept.searched().cloned());
+    let opened = match searched {
+        Some(_) => None,
+        None => Some(Input::named(&arguments.file, &context.interrupt)?),
+    };
+    let input_bytes = opened.as_ref().and_then(|(input, _)| input.byte_count()).unwrap_or(0);
+    let places = {
+        let keeping = kept.as_ref().map(|kept| kept.keeping());
+        arguments.beyond.places_kept(input_bytes, keeping.as_ref(), &context.interrupt)?
+    };
+    let (begun, stores) = match (searched, opened) {
+        (Some(searched), _) => {
+            let stores = places.stores_resumed((&searched.store, &searched.graph.vectors()))?;
+            (Begun::Graph(Box::new(searched)), stores)
+        }
+        (None, opened) => {
+            let (input, name) = opened.expect("what is not kept was opened");
+            let options = arguments.options(context);
+            let list = EdgeList::open(input, &name, &options, places.grant())?;
+            (Begun::List(Box::new(list)), places.stores()?)
+        }
+    };
+    let progress = Progress::new(context, STEPS.len());
     let course = Arc::new(Course::default());
-    course.expect(input_bytes.unwrap_or(0));
-    let read_bytes = list.read_bytes();
-    let (arrays, source) = (stores.0.clone(), arguments.source);
+    course.expect(input_bytes);
+    let (graph, built) = build_watched(begun, &stores, kept.is_some(), (&course, &progress))?;
+    if let (Some(kept), Some((store, graph))) = (&mut kept, &built.kept) {
+        kept.note_graph(KeptSearch {
+            store: store.clone(),
+            graph: graph.clone(),
+            format: built.kind.label().to_owned(),
+            edge_count: built.edge_count,
+            self_loop_count: built.self_loop_count,
+            building: built.building,
+        })?;
+    }
+    let (node_count, edge_count) = (graph.node_count(), graph.edge_count());
+    let before = counts_of((&stores.0, &stores.1));
+    let walk = {
+        let (course, source) = (Arc::clone(&course), arguments.source);
+        move || Ok(walk(&graph, source, &course)?)
+    };
+    let (bfs, levels) = at_work(&progress, &STEPS, &course, |_| {}, walk)?;
+    let searching = counts_of((&stores.0, &stores.1)).since(&before);
+    if let Some(kept) = kept {
+        kept.finish();
+    }
+    let found = Found { built, node_count, edge_count, bfs, levels, searching };
+    Ok((found, places.means(&arguments.beyond)))
+}
+
+/// Builds the graph, and shows how far that is.
+fn build_watched(
+    begun: Begun,
+    stores: &(Store, Store),
+    is_kept: bool,
+    (course, progress): (&Arc<Course>, &Progress),
+) -> Result<(Graph, Built), Failure> {
+    let read_bytes = match &begun {
+        Begun::List(list) => list.read_bytes(),
+        Begun::Graph(_) => Arc::default(),
+    };
     let look = |step: u64| match step {
         0 => course.reach(read_bytes.load(Ordering::Relaxed)),
-        1 => course.reach(arrays.counts().write_bytes),
+        1 => course.reach(stores.0.counts().write_bytes),
         _ => {}
     };
     let work = {
-        let course = Arc::clone(&course);
-        move || Ok(build_and_search(list, &stores, source, &course)?)
+        let (course, stores) = (Arc::clone(course), stores.clone());
+        move || {
+            let (graph, mut built) = build(begun, &stores, &course)?;
+            if is_kept {
+                built.kept = Some((stores.0.keep()?, graph.kept()));
+            }
+            course.next_step(graph.node_count());
+            Ok((graph, built))
+        }
     };
-    at_work(progress, &STEPS, &course, look, work)
+    at_work(progress, &STEPS, course, look, work)
 }
 
-fn build_and_search(
-    list: EdgeList,
+fn build(
+    begun: Begun,
     stores: &(Store, Store),
-    source: u64,
     course: &Course,
-) -> Result<Found, ExternalError> {
+) -> Result<(Graph, Built), ExternalError> {
+    let list = match begun {
+        Begun::List(list) => *list,
+        Begun::Graph(kept) => {
+            course.next_step(0);
+            let KeptSearch { graph, format, edge_count, self_loop_count, building, .. } = *kept;
+            let kind = EdgeListKind::named(&format).unwrap_or(EdgeListKind::Text);
+            let built = Built { kind, edge_count, self_loop_count, building, kept: None };
+            return Ok((Graph::resume(&stores.0, &graph)?, built));
+        }
+    };
     let both = (&stores.0, &stores.1);
-    let grant = stores.0.grant().clone();
-    let mut read = None;
+    let (kind, mut counts) = (list.kind(), (0, 0));
     // What the list takes of the grant is given back before the arrays are written.
-    let bytes = grant.free_bytes();
+    let bytes = stores.0.grant().free_bytes();
     let count = |list: &EdgeList| {
+        counts = (list.edge_count(), list.self_loop_count());
         let node_count = list.node_count()?;
-        let edge_count = list.edge_count();
-        read =
-            Some(Read { kind: list.kind(), edge_count, self_loop_count: list.self_loop_count() });
         let written = stores.0.counts().write_bytes;
-        course.next_step(written + (node_count + edge_count) * 16);
+        course.next_step(written + (node_count + counts.0) * 16);
         Ok(node_count)
     };
     let graph = Graph::build_counted(both, list, u64::MAX, count, bytes)?;
+    let (edge_count, self_loop_count) = counts;
     let building = counts_of(both);
-    course.next_step(graph.node_count());
+    Ok((graph, Built { kind, edge_count, self_loop_count, building, kept: None }))
+}
+
+/// Searches, and counts the nodes of each level.
+fn walk(graph: &Graph, source: u64, course: &Course) -> Result<(Bfs, Vec<u64>), ExternalError> {
     let (mut levels, mut seen) = (Vec::new(), 0_u64);
     let visit = |_: u64, level: u64| {
         let level = usize::try_from(level).unwrap_or(usize::MAX);
@@ -225,16 +300,8 @@ fn build_and_search(
         }
         Ok(())
     };
-    let bfs = mr_bfs(&graph, source, grant.free_bytes(), visit)?;
-    Ok(Found {
-        read: read.expect("nodes are counted when all was read"),
-        node_count: graph.node_count(),
-        edge_count: graph.edge_count(),
-        bfs,
-        levels,
-        building,
-        searching: counts_of(both).since(&building),
-    })
+    let bfs = mr_bfs(graph, source, graph.store().grant().free_bytes(), visit)?;
+    Ok((bfs, levels))
 }
 
 impl BfsArguments {
@@ -245,6 +312,55 @@ impl BfsArguments {
         };
         let stop = context.interrupt.flag();
         EdgeListOptions { kind: self.format, self_loops, node_count: self.nodes, stop }
+    }
+
+    /// What is kept, or was, if any is asked for.
+    fn kept(&self) -> Result<Option<Kept>, Failure> {
+        match (&self.keep, &self.resume) {
+            (Some(directory), _) => Kept::begin(directory, &self.file, self.asked()?).map(Some),
+            (None, Some(directory)) => {
+                Kept::resume(directory, &self.file, &self.asked()?).map(Some)
+            }
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// What has to be the same when a search goes on.
+    fn asked(&self) -> Result<Asked, Failure> {
+        let (devices, block_bytes) = self.beyond.of_kept()?;
+        let file = std::fs::canonicalize(&self.file).unwrap_or_else(|_| self.file.clone());
+        let pairs = [
+            ("file", json!(file.to_string_lossy())),
+            ("--source", json!(self.source)),
+            ("--algorithm", json!(self.algorithm)),
+            ("--format", json!(self.format.map(EdgeListKind::label))),
+            ("--self-loops", json!(self.self_loops)),
+            ("--nodes", json!(self.nodes)),
+            ("--device", devices),
+            ("--block-size", json!(block_bytes)),
+        ];
+        Ok(pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    }
+
+    fn report<'a>(&'a self, found: &'a Found, means: Means, context: &Context) -> Report<'a> {
+        Report {
+            file: &self.file,
+            format: found.built.kind.label(),
+            algorithm: self.algorithm,
+            source: self.source,
+            means,
+            node_count: found.node_count,
+            edge_count: found.edge_count,
+            read_edge_count: found.built.edge_count,
+            self_loop_count: found.built.self_loop_count,
+            reached_node_count: found.bfs.node_count,
+            level_count: found.bfs.level_count,
+            levels: &found.levels,
+            was_resumed: self.resume.is_some(),
+            building: found.built.building,
+            searching: found.searching,
+            run: RunFacts::since(context.started),
+        }
     }
 }
 

@@ -1,0 +1,140 @@
+//! What is kept of a store and of vectors in it, so that another process goes on with them.
+//!
+//! ```text
+//!   a phase ends ─► files synced ─► KeptStore, KeptVector: the caller's to write down ─► the next phase
+//!   another process: volumes opened ─► Store::resume ─► Vector::resume ─► the next phase again
+//! ```
+//!
+//! 1. What is told as kept is durable.
+//! 2. Blocks of a kept vector are not written again while it lives.
+//! 3. A stamp that is given after a resumption was not given before: what the process that ended
+//!    wrote later is never taken for what the next one writes.
+//! 4. What does not fit the files is an error, when it is resumed or when it is read.
+
+use super::room::{Extent, Room};
+use super::{Buffers, Lane, Settings, Shared, Store};
+use crate::{ExternalError, Grant};
+use nandu_storage::StorageError;
+use nandu_storage::volume::Io;
+use nandu_workers::sync::Mutex;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// So many stamps are left out at each resumption: more than extents that one process makes.
+const STAMPS_LEFT_OUT: u32 = 1 << 26;
+
+/// A store whose files stay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeptStore {
+    /// Bytes of a block.
+    pub(super) block_bytes: u32,
+    /// The name of its file on each volume, in their order.
+    pub(super) files: Vec<String>,
+    /// No stamp above this was given yet.
+    pub(super) last_stamp: u32,
+}
+
+/// A vector of a kept store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeptVector {
+    /// How many records it has, and how many bytes one has.
+    pub(crate) len: u64,
+    pub(crate) record_bytes: u64,
+    /// Where its blocks lie, in their order.
+    pub(crate) extents: Vec<Extent>,
+}
+
+/// What was kept does not fit.
+pub(crate) fn misfit(what: &str) -> ExternalError {
+    let place = "what was kept of a run".to_owned();
+    let what = format!("{what}; begin the run anew");
+    StorageError::Corrupt { place, what }.into()
+}
+
+impl Store {
+    /// Makes all that was written durable. From now on the files stay when the last who holds the
+    /// store goes, until [`Self::let_go`].
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn keep(&self) -> Result<KeptStore, ExternalError> {
+        self.shared.is_kept.store(true, Ordering::Relaxed);
+        for lane in &self.shared.lanes {
+            lane.io.sync(lane.file)?;
+        }
+        Ok(KeptStore {
+            block_bytes: self.shared.settings.block_bytes,
+            files: self.shared.lanes.iter().map(|lane| lane.name.clone()).collect(),
+            last_stamp: self.shared.room.lock().last_stamp(),
+        })
+    }
+
+    /// Has the files go with the store again.
+    pub fn let_go(&self) {
+        self.shared.is_kept.store(false, Ordering::Relaxed);
+    }
+
+    /// A store that was kept, with `vectors`, which are all that was kept in it; others are gone.
+    /// The files stay as after [`Self::keep`]. It is stopped as [`Self::stoppable`] says.
+    ///
+    /// # Errors
+    /// If a file is missing or shorter than its blocks need, blocks have another size, or the
+    /// vectors overlap.
+    pub fn resume(
+        volumes: &[Io],
+        settings: Settings,
+        grant: Grant,
+        stop: Arc<AtomicBool>,
+        (kept, vectors): (&KeptStore, &[&KeptVector]),
+    ) -> Result<Self, ExternalError> {
+        if kept.block_bytes != settings.block_bytes {
+            return Err(misfit(&format!(
+                "its blocks have {} bytes, and {} were asked for",
+                kept.block_bytes, settings.block_bytes
+            )));
+        }
+        if volumes.is_empty() || kept.files.len() != volumes.len() {
+            return Err(misfit("it lies on another number of volumes"));
+        }
+        Self::check_settings(volumes, settings)?;
+        let mut extents: Vec<Extent> =
+            vectors.iter().flat_map(|vector| &vector.extents).copied().collect();
+        let stamp = kept.last_stamp.checked_add(STAMPS_LEFT_OUT).unwrap_or(1);
+        let room = Room::with(volumes.len(), &mut extents, stamp)
+            .ok_or_else(|| misfit("its vectors are not where vectors can be"))?;
+        let lanes = volumes.iter().zip(&kept.files).map(|(io, name)| Lane::found(io, name));
+        let lanes = lanes.collect::<Result<Vec<_>, _>>()?;
+        for lane in &lanes {
+            let rounds = room.end_count() / lanes.len() as u64;
+            let needed = rounds * u64::from(settings.block_bytes);
+            let found = lane.io.byte_count(lane.file);
+            if found < needed {
+                let what = format!(
+                    "the file {} in {} has {found} bytes, and blocks were kept up to byte {needed}",
+                    lane.name,
+                    lane.io.name()
+                );
+                return Err(misfit(&what));
+            }
+        }
+        let shared = Shared::new(settings, grant, lanes, Mutex::new(room), stop);
+        shared.is_kept.store(true, Ordering::Relaxed);
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Reads blocks at these places and checks them.
+    pub(crate) fn check_blocks(
+        &self,
+        places: impl Iterator<Item = super::Place>,
+    ) -> Result<(), ExternalError> {
+        let mut buffers = Buffers::new(self, "a check", 1)?;
+        for place in places {
+            let buffer = self.read(place, buffers.take())?.wait()?;
+            buffers.give(buffer);
+        }
+        Ok(())
+    }
+}
