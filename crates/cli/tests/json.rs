@@ -21,7 +21,7 @@ const TINY: &str = "title = \"Tiny\"\nquestion = \"q\"\nmethod = \"Equation 2.2.
     [[shape]]\nclass = \"own\"\nkind = \"value_within\"\nseries = \"dynamic\"\nlow = 460\nhigh = 470\n";
 
 /// What `command` of the schema is printed by these words, in an order in which each finds what it needs.
-const RUNS: [(&str, &str); 55] = [
+const RUNS: [(&str, &str); 56] = [
     ("run", "run tiny/one --out out"),
     ("run PAPER", "run tiny --out out"),
     ("list", "list"),
@@ -60,6 +60,7 @@ const RUNS: [(&str, &str); 55] = [
     ("graph make", "graph make paths --paths 3 --levels 3 paths.u32"),
     ("graph make", "graph make random --nodes 9 --edges 9 random.mtx"),
     ("graph bfs", "graph bfs grid.u64 --device sim:nvme-tlc-2024"),
+    ("graph bfs", "graph bfs grid.u64 --algorithm mm --device sim:nvme-tlc-2024"),
     (
         "external sort",
         "external sort grid.u64 --record-bytes 16 --key-bytes 8 -o sorted --device sim:nvme-tlc-2024",

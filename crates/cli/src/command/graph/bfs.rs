@@ -16,7 +16,9 @@ use clap::{Args, ValueEnum};
 use nandu_base::ByteCount;
 use nandu_base::words::counted;
 use nandu_external::graph::edge_list::{EdgeList, EdgeListKind, EdgeListOptions, SelfLoops};
-use nandu_external::graph::{Bfs, Graph, KeptGraph, mr_bfs};
+use nandu_external::graph::{
+    Bfs, Clustering, ClusteringSettings, Graph, KeptGraph, PoolCounts, PoolSettings, mr_bfs,
+};
 use nandu_external::{ExternalError, IoCounts, KeptStore, Store};
 use nandu_probe::table::{Table, time};
 use serde::Serialize;
@@ -33,6 +35,8 @@ const LEVELS_SHOWN: usize = 10;
 const NODES_PER_WORD: u64 = 1024;
 
 const STEPS: [&str; 3] = ["reading edges", "writing the graph", "searching"];
+const STEPS_OF_MM: [&str; 4] =
+    ["reading edges", "writing the graph", "clustering nodes", "searching"];
 
 /// Say how far each node of a graph is from one, by breadth-first search in given memory
 #[derive(Debug, Args)]
@@ -57,6 +61,9 @@ pub(super) struct BfsArguments {
     /// How it is searched
     #[arg(long, value_enum, default_value_t = AlgorithmArgument::Mr)]
     algorithm: AlgorithmArgument,
+    /// Nodes of a cluster of `mm`, about; what the model says if not given
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    cluster_nodes: Option<u64>,
     /// The format of FILE, if neither its bytes nor its name say it: text, u32, u64 or
     /// matrix-market
     #[arg(long, value_parser = parse_format, value_name = "FORMAT")]
@@ -83,8 +90,10 @@ pub(super) struct BfsArguments {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum AlgorithmArgument {
-    /// Munagala and Ranade: sorts the neighbours of each level
+    /// Munagala and Ranade: reads the neighbours of each node by themselves
     Mr,
+    /// Mehlhorn and Meyer: reads clusters of nodes, for graphs with many levels
+    Mm,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -118,6 +127,7 @@ struct Report<'a> {
     /// What was asked of the devices.
     building: IoCounts,
     searching: IoCounts,
+    clusters: Option<&'a Clusters>,
     run: RunFacts,
 }
 
@@ -139,6 +149,28 @@ struct Found {
     bfs: Bfs,
     levels: Vec<u64>,
     searching: IoCounts,
+    clusters: Option<Clusters>,
+}
+
+/// What clusters a search by them had, and what it did with them.
+#[derive(Clone, Copy, Serialize)]
+struct Clusters {
+    cluster_count: u64,
+    /// Nodes of a cluster, about.
+    cluster_nodes: u64,
+    /// What was asked of the devices for them, before the search.
+    clustering: IoCounts,
+    pool: PoolCounts,
+}
+
+/// How a graph is searched, and from where.
+#[derive(Clone, Copy)]
+struct Search {
+    algorithm: AlgorithmArgument,
+    source: u64,
+    cluster_nodes: Option<u64>,
+    /// Whether the graph has to stay when its clusters are there.
+    is_kept: bool,
 }
 
 /// What the work begins with.
@@ -192,10 +224,15 @@ fn find(
             (Begun::List(Box::new(list)), places.stores()?)
         }
     };
-    let progress = Progress::new(context, STEPS.len());
+    let steps: &[&str] = match arguments.algorithm {
+        AlgorithmArgument::Mr => &STEPS,
+        AlgorithmArgument::Mm => &STEPS_OF_MM,
+    };
+    let progress = Progress::new(context, steps.len());
     let course = Arc::new(Course::default());
     course.expect(input_bytes);
-    let (graph, built) = build_watched(begun, &stores, kept.is_some(), (&course, &progress))?;
+    let (graph, built) =
+        build_watched(begun, &stores, kept.is_some(), (&course, &progress, steps))?;
     if let (Some(kept), Some((store, graph))) = (&mut kept, &built.kept) {
         kept.note_graph(KeptSearch {
             store: store.clone(),
@@ -209,15 +246,19 @@ fn find(
     let (node_count, edge_count) = (graph.node_count(), graph.edge_count());
     let before = counts_of((&stores.0, &stores.1));
     let walk = {
-        let (course, source) = (Arc::clone(&course), arguments.source);
-        move || Ok(walk(&graph, source, &course)?)
+        let (course, stores) = (Arc::clone(&course), stores.clone());
+        let search = arguments.search(kept.is_some());
+        move || Ok(walk(graph, &stores, search, &course)?)
     };
-    let (bfs, levels) = at_work(&progress, &STEPS, &course, |_| {}, walk)?;
-    let searching = counts_of((&stores.0, &stores.1)).since(&before);
+    let (bfs, levels, clusters) = at_work(&progress, steps, &course, |_| {}, walk)?;
+    let mut searching = counts_of((&stores.0, &stores.1)).since(&before);
+    if let Some(clusters) = &clusters {
+        searching = searching.since(&clusters.clustering);
+    }
     if let Some(kept) = kept {
         kept.finish();
     }
-    let found = Found { built, node_count, edge_count, bfs, levels, searching };
+    let found = Found { built, node_count, edge_count, bfs, levels, searching, clusters };
     Ok((found, places.means(&arguments.beyond)))
 }
 
@@ -226,7 +267,7 @@ fn build_watched(
     begun: Begun,
     stores: &(Store, Store),
     is_kept: bool,
-    (course, progress): (&Arc<Course>, &Progress),
+    (course, progress, steps): (&Arc<Course>, &Progress, &[&str]),
 ) -> Result<(Graph, Built), Failure> {
     let read_bytes = match &begun {
         Begun::List(list) => list.read_bytes(),
@@ -248,7 +289,7 @@ fn build_watched(
             Ok((graph, built))
         }
     };
-    at_work(progress, &STEPS, course, look, work)
+    at_work(progress, steps, course, look, work)
 }
 
 fn build(
@@ -284,7 +325,12 @@ fn build(
 }
 
 /// Searches, and counts the nodes of each level.
-fn walk(graph: &Graph, source: u64, course: &Course) -> Result<(Bfs, Vec<u64>), ExternalError> {
+fn walk(
+    graph: Graph,
+    (arrays, sorted): &(Store, Store),
+    search: Search,
+    course: &Course,
+) -> Result<(Bfs, Vec<u64>, Option<Clusters>), ExternalError> {
     let (mut levels, mut seen) = (Vec::new(), 0_u64);
     let visit = |_: u64, level: u64| {
         let level = usize::try_from(level).unwrap_or(usize::MAX);
@@ -300,8 +346,30 @@ fn walk(graph: &Graph, source: u64, course: &Course) -> Result<(Bfs, Vec<u64>), 
         }
         Ok(())
     };
-    let bfs = mr_bfs(graph, source, graph.store().grant().free_bytes(), visit)?;
-    Ok((bfs, levels))
+    let Search { algorithm, source, cluster_nodes, is_kept } = search;
+    let free_bytes = || arrays.grant().free_bytes();
+    if algorithm == AlgorithmArgument::Mr {
+        let bfs = mr_bfs(&graph, source, free_bytes(), visit)?;
+        return Ok((bfs, levels, None));
+    }
+    let both = (arrays, sorted);
+    let (before, node_count) = (counts_of(both), graph.node_count());
+    let settings = ClusteringSettings { cluster_nodes, ..ClusteringSettings::default() };
+    let clustering = Clustering::build(&graph, source, both, free_bytes(), settings)?;
+    // Its room is of use, unless somebody may have to begin with it again.
+    let graph = Some(graph).filter(|_| is_kept);
+    let counts = counts_of(both).since(&before);
+    course.next_step(node_count);
+    let settings = PoolSettings::default();
+    let found = clustering.search(source, sorted, free_bytes(), settings, visit)?;
+    drop(graph);
+    let clusters = Clusters {
+        cluster_count: clustering.cluster_count(),
+        cluster_nodes: clustering.cluster_nodes(),
+        clustering: counts,
+        pool: found.counts,
+    };
+    Ok((found.bfs, levels, Some(clusters)))
 }
 
 impl BfsArguments {
@@ -312,6 +380,11 @@ impl BfsArguments {
         };
         let stop = context.interrupt.flag();
         EdgeListOptions { kind: self.format, self_loops, node_count: self.nodes, stop }
+    }
+
+    const fn search(&self, is_kept: bool) -> Search {
+        let Self { algorithm, source, cluster_nodes, .. } = *self;
+        Search { algorithm, source, cluster_nodes, is_kept }
     }
 
     /// What is kept, or was, if any is asked for.
@@ -333,6 +406,7 @@ impl BfsArguments {
             ("file", json!(file.to_string_lossy())),
             ("--source", json!(self.source)),
             ("--algorithm", json!(self.algorithm)),
+            ("--cluster-nodes", json!(self.cluster_nodes)),
             ("--format", json!(self.format.map(EdgeListKind::label))),
             ("--self-loops", json!(self.self_loops)),
             ("--nodes", json!(self.nodes)),
@@ -359,6 +433,7 @@ impl BfsArguments {
             was_resumed: self.resume.is_some(),
             building: found.built.building,
             searching: found.searching,
+            clusters: found.clusters.as_ref(),
             run: RunFacts::since(context.started),
         }
     }
@@ -392,7 +467,10 @@ fn tell(report: &Report<'_>, context: &Context) -> Result<(), Failure> {
     }
     output.table(&table)?;
     let mut table = Table::new(&["", "read", "written", "requests", "waited"]);
-    for (name, counts) in [("building", &report.building), ("searching", &report.searching)] {
+    let clustering = report.clusters.map(|clusters| ("clustering", &clusters.clustering));
+    let steps =
+        [Some(("building", &report.building)), clustering, Some(("searching", &report.searching))];
+    for (name, counts) in steps.into_iter().flatten() {
         table.row(vec![
             name.to_owned(),
             ByteCount(counts.read_bytes).to_string(),
