@@ -13,6 +13,7 @@ mod source;
 mod supplies;
 #[cfg(test)]
 mod testing;
+mod unsafety;
 mod waits;
 mod words;
 
@@ -55,6 +56,7 @@ const CHECKS: &[Check] = &[
     links::check,
     manifests::check,
     remarks::check,
+    unsafety::check,
     waits::check,
     words::check_drive_kinds,
     words::check_names,

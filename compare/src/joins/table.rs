@@ -170,9 +170,11 @@ fn table_of(medians: &[&Median]) -> String {
     text
 }
 
-/// What the planner's choice took over what the fastest of the joins that it chose from took.
+/// What the planner's choice took over what the fastest of the joins that it chose from took: those
+/// of ours over the same layout.
 fn choice_ratio(medians: &[&Median]) -> Option<f64> {
-    let right = |it: &&&Median| it.contender.is_ours() && it.right_count > 0;
+    let layout = Contender::NanduPlanned.format();
+    let right = |it: &&&Median| it.contender.format() == layout && it.right_count > 0;
     let (choice, all): (Vec<&Median>, Vec<&Median>) =
         medians.iter().filter(right).partition(|it| it.contender == Contender::NanduPlanned);
     let best = all.iter().filter_map(|it| figure(it, CHOICE_METRIC)).min_by(f64::total_cmp)?;
@@ -270,8 +272,14 @@ mod tests {
             median(Contender::NanduHybrid, Limit::Mb(100), 0.16, &[]),
             median(Contender::NanduPlanned, Limit::Mb(100), 0.1, &[]),
         ];
+        let line = "| nandu-planned ÷ best of ours | | 1.25 | – |";
         let text = whole(&medians, &setting(), None);
-        assert!(text.contains("| nandu-planned ÷ best of ours | | 1.25 | – |"), "{text}");
+        assert!(text.contains(line), "{text}");
+        // Over another layout there was nothing to choose.
+        let mut with_pax = medians.to_vec();
+        with_pax.push(median(Contender::NanduPax, Limit::Mb(100), 0.02, &[]));
+        let text = whole(&with_pax, &setting(), None);
+        assert!(text.contains(line), "{text}");
         medians[4].right_count = 0;
         assert!(!whole(&medians, &setting(), None).contains("best of ours"), "{text}");
     }

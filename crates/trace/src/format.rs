@@ -32,100 +32,72 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// Lines that are looked at to recognise a format.
 const SAMPLE_LINE_COUNT: usize = 200;
 
-/// The formats that are known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum TraceFormat {
-    /// fio's `write_iolog`, version 2.
-    FioV2,
-    /// fio's `write_iolog`, version 3 (from fio 3.31 on).
-    FioV3,
-    /// The text that blkparse prints by default.
-    Blkparse,
-    /// blktrace's binary events.
-    Blktrace,
-    /// The kernel's event `block_rq_issue`, as tracefs prints it.
-    Ftrace,
-    /// MSR Cambridge (SNIA IOTTA 388).
-    Msr,
-    /// SPC, as of UMass' Financial and WebSearch.
-    Spc,
-    /// Alibaba's block traces of 2020.
-    Alibaba,
-    /// Tencent CBS (SNIA IOTTA 27917).
-    Tencent,
-    /// CloudPhysics, as libCacheSim's CSV.
-    CloudPhysics,
-    /// CloudPhysics' binary trace.
-    Vscsi,
-    /// Systor '17 (SNIA IOTTA 4928).
-    Systor,
-    /// The ASCII format of the simulator DiskSim.
-    #[serde(rename = "disksim")]
-    DiskSim,
-    /// MQSim's and SSDSim's ASCII.
-    #[serde(rename = "mqsim")]
-    MqSim,
-    /// libCacheSim's `oracleGeneral`, binary.
-    OracleGeneral,
-    /// The text of it that libCacheSim prints.
-    OracleText,
-    /// WiscSee's event file.
-    #[serde(rename = "wiscsee")]
-    WiscSee,
+/// Makes the enum, its list and its names from one line a format.
+macro_rules! formats {
+    ($($(#[$doc:meta])* $format:ident = $label:literal;)+) => {
+        /// The formats that are known.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[non_exhaustive]
+        pub enum TraceFormat {
+            $($(#[$doc])* #[serde(rename = $label)] $format,)+
+        }
+
+        impl TraceFormat {
+            /// Every format, the stricter of two that may be confused first.
+            pub const ALL: [Self; [$($label),+].len()] = [$(Self::$format,)+];
+
+            /// The name used in options and descriptions.
+            #[must_use]
+            pub const fn label(self) -> &'static str {
+                match self {
+                    $(Self::$format => $label,)+
+                }
+            }
+        }
+    };
+}
+
+// The stricter of two that may be confused first.
+formats! {
     /// Our own binary trace.
-    Compact,
+    Compact = "compact";
+    /// blktrace's binary events.
+    Blktrace = "blktrace";
+    /// libCacheSim's `oracleGeneral`, binary.
+    OracleGeneral = "oracle-general";
+    /// CloudPhysics' binary trace.
+    Vscsi = "vscsi";
+    /// fio's `write_iolog`, version 2.
+    FioV2 = "fio-v2";
+    /// fio's `write_iolog`, version 3 (from fio 3.31 on).
+    FioV3 = "fio-v3";
+    /// The text that blkparse prints by default.
+    Blkparse = "blkparse";
+    /// The kernel's event `block_rq_issue`, as tracefs prints it.
+    Ftrace = "ftrace";
+    /// MSR Cambridge (SNIA IOTTA 388).
+    Msr = "msr";
+    /// Systor '17 (SNIA IOTTA 4928).
+    Systor = "systor";
+    /// Alibaba's block traces of 2020.
+    Alibaba = "alibaba";
+    /// SPC, as of UMass' Financial and WebSearch.
+    Spc = "spc";
+    /// Tencent CBS (SNIA IOTTA 27917).
+    Tencent = "tencent";
+    /// CloudPhysics, as libCacheSim's CSV.
+    CloudPhysics = "cloud-physics";
+    /// MQSim's and SSDSim's ASCII.
+    MqSim = "mqsim";
+    /// The ASCII format of the simulator DiskSim.
+    DiskSim = "disksim";
+    /// WiscSee's event file.
+    WiscSee = "wiscsee";
+    /// The text of it that libCacheSim prints.
+    OracleText = "oracle-text";
 }
 
 impl TraceFormat {
-    /// Every format, the stricter of two that may be confused first.
-    pub const ALL: [Self; 18] = [
-        Self::Compact,
-        Self::Blktrace,
-        Self::OracleGeneral,
-        Self::Vscsi,
-        Self::FioV2,
-        Self::FioV3,
-        Self::Blkparse,
-        Self::Ftrace,
-        Self::Msr,
-        Self::Systor,
-        Self::Alibaba,
-        Self::Spc,
-        Self::Tencent,
-        Self::CloudPhysics,
-        Self::MqSim,
-        Self::DiskSim,
-        Self::WiscSee,
-        Self::OracleText,
-    ];
-
-    /// The name used in options and descriptions.
-    #[must_use]
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::FioV2 => "fio-v2",
-            Self::FioV3 => "fio-v3",
-            Self::Blkparse => "blkparse",
-            Self::Blktrace => "blktrace",
-            Self::Ftrace => "ftrace",
-            Self::Msr => "msr",
-            Self::Spc => "spc",
-            Self::Alibaba => "alibaba",
-            Self::Tencent => "tencent",
-            Self::CloudPhysics => "cloud-physics",
-            Self::Vscsi => "vscsi",
-            Self::Systor => "systor",
-            Self::DiskSim => "disksim",
-            Self::MqSim => "mqsim",
-            Self::WiscSee => "wiscsee",
-            Self::OracleGeneral => "oracle-general",
-            Self::OracleText => "oracle-text",
-            Self::Compact => "compact",
-        }
-    }
-
     /// What tells it from others that look alike, for the description of a recognised trace.
     const fn reason(self) -> &'static str {
         match self {
@@ -140,7 +112,15 @@ impl TraceFormat {
             Self::DiskSim => {
                 "five numbers, times with a fraction: milliseconds, flag 1 reads and 0 writes"
             }
-            _ => "by its columns",
+            Self::Blkparse
+            | Self::Ftrace
+            | Self::Msr
+            | Self::Systor
+            | Self::Alibaba
+            | Self::Spc
+            | Self::Tencent
+            | Self::CloudPhysics
+            | Self::WiscSee => "by its columns",
         }
     }
 
@@ -174,6 +154,31 @@ impl TraceFormat {
             Self::WiscSee => Box::new(wisc_see::WiscSee),
             Self::OracleText => Box::new(oracle::OracleText),
             Self::Compact | Self::Blktrace | Self::OracleGeneral | Self::Vscsi => return None,
+        })
+    }
+
+    /// A parser for binary records, if the first bytes tell them; `None` for a format of lines, and
+    /// for our own, which is read in blocks.
+    fn records(self, sample: &[u8], is_named: bool) -> Option<Box<dyn RecordParser>> {
+        Some(match self {
+            Self::Blktrace => Box::new(blktrace::Blktrace::recognise(sample)?),
+            Self::OracleGeneral => Box::new(oracle::OracleGeneral::recognise(sample, is_named)?),
+            Self::Vscsi => Box::new(vscsi::Vscsi::recognise(sample)?),
+            Self::Compact
+            | Self::FioV2
+            | Self::FioV3
+            | Self::Blkparse
+            | Self::Ftrace
+            | Self::Msr
+            | Self::Systor
+            | Self::Alibaba
+            | Self::Spc
+            | Self::Tencent
+            | Self::CloudPhysics
+            | Self::MqSim
+            | Self::DiskSim
+            | Self::WiscSee
+            | Self::OracleText => return None,
         })
     }
 }
@@ -249,30 +254,12 @@ pub(crate) fn recognise_records(
     sample: &[u8],
     wanted: Option<TraceFormat>,
 ) -> Option<(Box<dyn RecordParser>, String)> {
-    let allows = |format| wanted.is_none_or(|wanted| wanted == format);
-    let describe = |format: TraceFormat, parser: &dyn RecordParser| {
-        format!("{}, {}; {}", format.label(), format.reason(), parser.remark())
-    };
-    if allows(TraceFormat::Blktrace)
-        && let Some(parser) = blktrace::Blktrace::recognise(sample)
-    {
-        let description = describe(TraceFormat::Blktrace, &parser);
-        return Some((Box::new(parser), description));
-    }
-    let is_named = wanted == Some(TraceFormat::OracleGeneral);
-    if allows(TraceFormat::OracleGeneral)
-        && let Some(parser) = oracle::OracleGeneral::recognise(sample, is_named)
-    {
-        let description = describe(TraceFormat::OracleGeneral, &parser);
-        return Some((Box::new(parser), description));
-    }
-    if allows(TraceFormat::Vscsi)
-        && let Some(parser) = vscsi::Vscsi::recognise(sample)
-    {
-        let description = describe(TraceFormat::Vscsi, &parser);
-        return Some((Box::new(parser), description));
-    }
-    None
+    let allowed = |format: &TraceFormat| wanted.is_none_or(|wanted| wanted == *format);
+    TraceFormat::ALL.into_iter().filter(allowed).find_map(|format| {
+        let parser = format.records(sample, wanted == Some(format))?;
+        let description = format!("{}, {}; {}", format.label(), format.reason(), parser.remark());
+        Some((parser, description))
+    })
 }
 
 /// A format that was chosen, and why.

@@ -198,9 +198,12 @@ mod tests {
         let metadata = cargo(&["metadata", "--no-deps", "--offline", "--format-version", "1"]);
         let metadata: serde_json::Value = serde_json::from_str(&metadata).expect("it is JSON");
         let packages = metadata["packages"].as_array().expect("there are packages");
+        let mut archives = Vec::new();
         for package in packages {
             let name = package["name"].as_str().expect("it has a name");
             if names.iter().any(|needed| needed == name) {
+                let version = package["version"].as_str().expect("it has a version");
+                archives.push(format!("{name}-{version}.crate"));
                 for key in ["description", "license", "rust_version", "readme"] {
                     assert!(package[key].is_string(), "{name} has no {key}");
                 }
@@ -218,9 +221,12 @@ mod tests {
         package.extend(["--allow-dirty", "--target-dir", target]);
         package.extend(names.iter().flat_map(|name| ["-p", name]));
         cargo(&package);
-        for name in &names {
-            let packed = place.path().join("package").join(format!("{name}-0.1.0.crate"));
+        assert_eq!(archives.len(), names.len(), "{archives:?}");
+        for archive in archives {
+            let packed = place.path().join("package").join(archive);
             assert!(packed.exists(), "{}", packed.display());
+        }
+        for name in &names {
             let files = cargo(&["package", "--list", "--offline", "--allow-dirty", "-p", name]);
             for file in ["Cargo.toml", "README.md", "src/lib.rs"] {
                 assert!(files.lines().any(|line| line == file), "{name} without {file}");

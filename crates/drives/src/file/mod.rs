@@ -119,8 +119,8 @@ impl FileDrive {
     /// Takes over an open file or block device; `name` is what errors and reports call it.
     ///
     /// # Errors
-    /// No direct I/O or io_uring where it was demanded, sectors too small for direct I/O, a queue of no or
-    /// too many requests, or no whole sector in the file.
+    /// No direct I/O or io_uring where it was demanded, sectors too small for direct I/O, a queue
+    /// of no or too many requests, or no whole sector in the file.
     pub fn from_file(file: File, name: &str, options: FileOptions) -> Result<Self, FileError> {
         let path = Path::new(name);
         let system = |what| move |error: std::io::Error| FileError::of_system(path, what, &error);
@@ -204,7 +204,8 @@ impl FileDrive {
     }
 }
 
-/// A ring for as many files, as `options` want it; none is psync. Refuses a depth that no queue has.
+/// A ring for as many files, as `options` want it; none is psync. Refuses a depth that no queue
+/// has.
 fn ring_for(
     options: FileOptions,
     file_count: u32,

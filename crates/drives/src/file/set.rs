@@ -60,8 +60,8 @@ impl FileSet {
     /// for writing unless `options.read_only`. Direct I/O is left out where the file system refuses it, unless `must_be_direct`.
     ///
     /// # Errors
-    /// No direct I/O or io_uring where it was demanded, sectors too small for direct I/O, or a queue of no or
-    /// too many requests.
+    /// No direct I/O or io_uring where it was demanded, sectors too small for direct I/O, or a
+    /// queue of no or too many requests.
     pub fn new(
         sample: &File,
         path: &Path,

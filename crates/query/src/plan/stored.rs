@@ -47,8 +47,8 @@ impl<'t> StoredSides<'t> {
     /// Opens both tables, and looks at some of their pages to know how large they are.
     ///
     /// # Errors
-    /// If there is no such table, joins do not read its kind, the columns can never be equal, or the device
-    /// fails.
+    /// If there is no such table, joins do not read its kind, the columns can never be equal, or
+    /// the device fails.
     ///
     /// # Panics
     /// If a table has no such column, or there is none to compare.

@@ -5,8 +5,8 @@
 //!   undo_next rises ►      ──────────►        undo_next of d may lie behind that of c
 //! ```
 //!
-//! 1. Of the rollbacks to marks those are kept that no later one went as far back as: the places that they led
-//!    to rise.
+//! 1. Of the rollbacks to marks those are kept that no later one went as far back as: the places
+//!    that they led to rise.
 //! 2. A mark is gone if a rollback after it led to a place before it.
 
 use crate::engine::Savepoint;

@@ -439,8 +439,8 @@ impl<'d> WriteTransaction<'d> {
     /// Takes back what was done since `mark`, which stays a place to come back to. Locks are kept.
     ///
     /// # Errors
-    /// As [`Self::rollback`]; or if the mark is of another transaction, or was itself taken back by a
-    /// rollback to one before it. Then nothing is done.
+    /// As [`Self::rollback`]; or if the mark is of another transaction, or was itself taken back by
+    /// a rollback to one before it. Then nothing is done.
     pub fn rollback_to(&mut self, mark: Mark) -> Result<(), StorageError> {
         self.rollbacks.check(&mark, self.id)?;
         self.undo_in_parts(Some(mark.savepoint))?;

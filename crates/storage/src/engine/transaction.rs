@@ -237,12 +237,12 @@ impl Engine {
         Savepoint { transaction: active.id, undo_next: active.undo_next }
     }
 
-    /// Undoes what the active transaction did since `savepoint`; it goes on from there. One that was itself
-    /// undone is told as long as nothing was done since.
+    /// Undoes what the active transaction did since `savepoint`; it goes on from there. One that
+    /// was itself undone is told as long as nothing was done since.
     ///
     /// # Errors
-    /// As [`Self::rollback`]; or if the savepoint is of another transaction, or lies ahead. Then nothing is
-    /// done.
+    /// As [`Self::rollback`]; or if the savepoint is of another transaction, or lies ahead. Then
+    /// nothing is done.
     ///
     /// # Panics
     /// If none is active.
