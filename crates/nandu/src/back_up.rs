@@ -28,7 +28,8 @@ const BYTES_PER_LOOK: u64 = 1 << 20;
 pub struct BackUpOptions {
     /// How its files are written.
     pub files: DirectoryOptions,
-    /// Bytes of its log, at least [`crate::Settings::log_bytes_min`]; as many as the database has if not given.
+    /// Bytes of its log, at least [`crate::Settings::log_bytes_min`]; as many as the database has
+    /// if not given.
     pub log_bytes: Option<u64>,
     /// Whether rows of heaps get new numbers, from 1 on, and do not keep theirs.
     pub renumbers: bool,

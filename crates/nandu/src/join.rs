@@ -14,7 +14,7 @@
 use nandu_base::{ByteCount, to_index, to_u32};
 use nandu_query::cost::{CostModel, CpuCosts};
 use nandu_query::join::PairSink;
-use nandu_query::plan::{Budget, ChunkRule, PoolShape, StoredSides, StoredTable, plans};
+use nandu_query::plan::{Budget, ChunkRule, StoredSides, StoredTable, plans};
 use nandu_query::{Execution, Limits, PairBatch};
 use nandu_storage::database::{Flow, Row, Tables};
 use nandu_storage::pool::Grant;
@@ -22,12 +22,20 @@ use nandu_storage::sqlite::{RecordView, ValueRef};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub use nandu_query::allocation::{
+    BlockNestedLoops, Fudge, GraceHash, HybridHash, JoinSizes, RequestTimes, RunFormation,
+    RunSeeks, SortMerge,
+};
+pub use nandu_query::cost::join::{
+    FlashMemory, IndexMemory, IndexMergeMemory, OuterAccess, RareMemory,
+};
 pub use nandu_query::cost::{
     AccessCurves, Curve, CurvePoint, DeviceCosts, Estimate, MeasuredStream, MeasuredTime, Pattern,
     StreamCosts, StreamKind, StreamTimes,
 };
-pub use nandu_query::join::JoinType;
-pub use nandu_query::plan::Plan;
+pub use nandu_query::join::{JoinType, Side};
+pub use nandu_query::plan::joins::{IndexLoopsMemory, LoopsMemory};
+pub use nandu_query::plan::{Division, Plan, PoolShape};
 pub use nandu_query::{JoinKind, QueryError};
 
 /// The drive that plans are priced by unless another is given: chosen, about what an NVMe drive of some
@@ -256,8 +264,8 @@ impl TableJoin<'_> {
         Ok(Ready { sides, plan, grant })
     }
 
-    /// Runs a plan, with a thread for each sink as far as it can be divided. A sink that sets `stop` ends it
-    /// early.
+    /// Runs a plan, with a thread for each sink as far as it can be divided. A sink that sets
+    /// `stop` ends it early.
     fn run<S: PairSink>(
         &self,
         ready: Ready<'_>,
@@ -289,8 +297,9 @@ impl TableJoin<'_> {
         if self.thread_count == 0 { cores() } else { self.thread_count }
     }
 
-    /// One for each thread. There are never more of these than pages of memory, which have to be there before
-    /// sinks are made: so many pages may be asked for that even the sinks would not fit.
+    /// One for each thread. There are never more of these than pages of memory, which have to be
+    /// there before sinks are made: so many pages may be asked for that even the sinks would not
+    /// fit.
     fn sink_count(&self) -> usize {
         to_index(self.worker_count().min(self.memory_pages()).max(1).into())
     }

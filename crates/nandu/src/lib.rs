@@ -31,10 +31,13 @@ pub use directory_volume::{DirectIo, DirectoryOptions, DirectoryVolume};
 #[cfg(feature = "joins")]
 pub use join::join;
 pub use nandu_base::{ByteCount, Nanos};
+/// What a device is: the contract, for a [`DeviceVolume`] over one of your own.
+pub use nandu_device as device;
 pub use nandu_device::DeviceError;
 pub use nandu_drives::file::EngineKind;
+pub use nandu_storage::btree::Entry;
 pub use nandu_storage::database::{
-    CheckReport, Column, ColumnType, Database, EntryRange, EntryScan, FetchOrder, Flow,
+    CheckReport, Column, ColumnType, Database, EngineView, EntryRange, EntryScan, FetchOrder, Flow,
     IndexDefinition, Isolation, LoadOptions, LoadReport, Mark, NewTable, ReadAs, ReadTransaction,
     Row, RowOrder, RowRange, RowScan, Snapshot, TableDefinition, TableKind, TableLoad, TableStat,
     Tables, TypedRows, WriteTransaction, check_name, values_of,
@@ -42,13 +45,13 @@ pub use nandu_storage::database::{
 pub use nandu_storage::engine::{RestartReport, RestartStep, Settings, TornPages, Volumes};
 pub use nandu_storage::log::Durability;
 pub use nandu_storage::pax::SPAN_PAGES_MAX;
-pub use nandu_storage::pool::ReplacementKind;
+pub use nandu_storage::pool::{PoolCounters, ReplacementKind};
 pub use nandu_storage::propagation::log_structured::{PagePacking, SegmentVictimKind};
 pub use nandu_storage::propagation::{
     LogStructuredSettings, MediumKind, OtherMedium, PropagationConfig, PropagationKind,
     PropagationSettings,
 };
-pub use nandu_storage::sqlite::{FillFactor, RecordView, Value, ValueRef, real_in};
+pub use nandu_storage::sqlite::{FillFactor, RecordColumns, RecordView, Value, ValueRef, real_in};
 pub use nandu_storage::volume::{DeviceVolume, Volume};
-pub use nandu_storage::{FileId, PageAddress, StorageError};
+pub use nandu_storage::{FileId, Lsn, PageAddress, StorageError};
 pub use open::{DatabaseOptions, NewDatabase, create_database, open_database};

@@ -1,6 +1,10 @@
-//! Whoever embeds the engine names no other crate of it: each type that its settings name is re-exported.
+//! Whoever embeds the engine names no other crate of it: each type that what is re-exported names
+//! is re-exported, too.
 //!
-//! 1. What a type names is read in its source: fields, and what variants hold.
+//! 1. What a type names is read in its source: fields, what variants hold, and the signatures of
+//!    its own functions.
+//! 2. What only operators of queries and the engine's own parts call is no embedder's:
+//!    [`OF_OPERATORS`].
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -21,8 +25,61 @@ const SETTINGS: [&str; 9] = [
 ];
 
 /// Types of the standard library, and words that are no types.
-const OTHERS: [&str; 9] =
-    ["Arc", "BTreeMap", "Box", "None", "Option", "PathBuf", "Self", "String", "Vec"];
+const OTHERS: &[&str] = &[
+    "Arc",
+    "AsRef",
+    "AtomicU64",
+    "BTreeMap",
+    "Bound",
+    "Box",
+    "Error",
+    "Fn",
+    "FnMut",
+    "FnOnce",
+    "From",
+    "Into",
+    "IntoIterator",
+    "Item",
+    "Iterator",
+    "None",
+    "Option",
+    "Ordering",
+    "Path",
+    "PathBuf",
+    "Result",
+    "Self",
+    "String",
+    "Vec",
+];
+/// Of the language and of serde.
+const TRAITS: &[&str] = &["Deserialize", "DeserializeOwned", "Send", "Serialize", "Sized", "Sync"];
+
+/// What an operator of `nandu_query`, or a part of the engine, is given and gives: of `Plan`, how
+/// it is opened and run beside `nandu::join`; of `Tables` and `EngineView`, pages and the memory
+/// for them; how a propagation and a replacement are made. The operators themselves and SQLite's
+/// columns are called as types that are re-exported.
+const OF_OPERATORS: &[&str] = &[
+    "Affinity",
+    "ChunkRule",
+    "ColumnSink",
+    "DoubleWriteFile",
+    "Execution",
+    "Grant",
+    "Indexes",
+    "Io",
+    "Join",
+    "JoinStream",
+    "KeyColumn",
+    "Media",
+    "Medium",
+    "PairSink",
+    "PaxTable",
+    "Placement",
+    "Replacement",
+    "SortCounts",
+    "TableTree",
+    "Tree",
+];
 
 /// The sources of all crates that the crate may re-export from.
 fn sources(root: &Path, found: &mut Vec<String>) {
@@ -51,8 +108,9 @@ fn lines_of<'s>(sources: &'s [String], name: &str) -> Option<Vec<&'s str>> {
     let before = std::iter::once("").chain(lines.clone());
     let lines = lines.zip(before).filter(|(_, before)| *before != "#[cfg(test)]");
     let lines = lines.map(|(line, _)| line);
-    let is_open =
-        |(place, line): &(usize, &str)| kind == "enum" || *place == 0 || line.starts_with("pub ");
+    let is_open = |(place, line): &(usize, &str)| {
+        kind == "enum" || line.starts_with("pub ") || *place == 0 && line.contains("(pub ")
+    };
     let open = lines.enumerate().filter(is_open).map(|(_, line)| line);
     Some(open.filter(|line| !line.starts_with("//") && !line.starts_with('#')).collect())
 }
@@ -61,7 +119,56 @@ fn lines_of<'s>(sources: &'s [String], name: &str) -> Option<Vec<&'s str>> {
 fn types_in(line: &str) -> impl Iterator<Item = &str> {
     let rest = line.find([':', '(']).map_or("", |at| &line[at..]);
     let words = rest.split(|one: char| !one.is_alphanumeric());
-    words.filter(|word| word.starts_with(char::is_uppercase) && !OTHERS.contains(word))
+    // One letter is a parameter.
+    words.filter(|word| word.len() > 1 && word.starts_with(char::is_uppercase) && !is_other(word))
+}
+
+fn is_other(word: &str) -> bool {
+    OTHERS.contains(&word) || TRAITS.contains(&word)
+}
+
+/// The signatures of the functions that anybody may call of a type.
+fn signatures_of(sources: &[String], name: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for source in sources {
+        // One of the same name that is not public has functions of its own.
+        if source.contains(&format!("\nstruct {name} ")) {
+            continue;
+        }
+        let mut lines = source.lines();
+        while let Some(line) = lines.next() {
+            let is_own = line.starts_with("impl") && !line.contains(" for ");
+            let named = line.strip_suffix(" {").map(|head| head.rsplit(' ').next().unwrap());
+            if !is_own || named.is_none_or(|it| it.split('<').next() != Some(name)) {
+                continue;
+            }
+            let mut block = lines.by_ref().take_while(|line| *line != "}");
+            while let Some(line) = block.next() {
+                let is_begun = line.starts_with("    pub ") && line.contains("fn ");
+                let mut signature = line.to_owned();
+                while is_begun && !signature.ends_with('{') && !signature.ends_with('}') {
+                    signature.push_str(block.next().unwrap());
+                }
+                if is_begun {
+                    found.push(signature);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// All names that a source re-exports from crates whose name begins so; from all crates of ours
+/// with "".
+fn re_exported<'s>(source: &'s str, from: &str) -> BTreeSet<&'s str> {
+    let from = format!("nandu_{from}");
+    source
+        .split("\npub use ")
+        .skip(1)
+        .filter(|item| item.starts_with(&from))
+        .flat_map(|item| item[..item.find(';').unwrap()].split(|one: char| !one.is_alphanumeric()))
+        .filter(|word| word.starts_with(char::is_uppercase))
+        .collect()
 }
 
 #[test]
@@ -97,6 +204,43 @@ fn each_type_that_a_setting_names_is_re_exported() {
         wanted.extend(lines.into_iter().flat_map(types_in).map(str::to_owned));
     }
     for name in ["Settings", "LogStructuredSettings", "Durability", "DirectIo", "DeviceError"] {
+        assert!(seen.contains(name), "{name}: {seen:?}");
+    }
+}
+
+#[test]
+fn each_type_that_a_field_or_a_function_of_a_re_exported_type_names_is_re_exported() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let read = |path: &str| std::fs::read_to_string(crates.join(path)).unwrap();
+    let (library, join, device) =
+        (read("nandu/src/lib.rs"), read("nandu/src/join.rs"), read("device/src/lib.rs"));
+    let of_query = re_exported(&join, "query");
+    let of_engine = re_exported(&library, "");
+    let mut reached: BTreeSet<&str> = of_query.union(&of_engine).copied().collect();
+    // Of the contract all is there.
+    assert!(library.contains("pub use nandu_device as device;"));
+    reached.extend(device.split("pub use ").skip(1).flat_map(|item| {
+        item[..item.find(';').unwrap()].split(|one: char| !one.is_alphanumeric())
+    }));
+    let mut seen = BTreeSet::new();
+    let parts = [(&["query"][..], of_query), (&["base", "drives", "storage"][..], of_engine)];
+    for (directories, names) in parts {
+        let mut all = Vec::new();
+        for name in directories {
+            sources(&crates.join(name).join("src"), &mut all);
+        }
+        for name in names {
+            let lines = lines_of(&all, name).unwrap_or_default();
+            let fields = lines.into_iter().map(str::to_owned);
+            for line in signatures_of(&all, name).into_iter().chain(fields) {
+                for word in types_in(&line).filter(|word| !OF_OPERATORS.contains(word)) {
+                    assert!(reached.contains(word), "{name} names {word}: {}", line.trim());
+                    seen.insert(word.to_owned());
+                }
+            }
+        }
+    }
+    for name in ["Device", "Division", "EngineView", "IndexMemory", "JoinKind", "Row", "Side"] {
         assert!(seen.contains(name), "{name}: {seen:?}");
     }
 }
