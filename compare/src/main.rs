@@ -1,6 +1,6 @@
 //! Nandu beside its peers, side by side in one run: its B+-tree, `cargo xtask compare-btree`, its joins,
-//! `cargo xtask compare-joins`, and its sort of records beyond memory, `cargo xtask compare-external`;
-//! the latter two are the modules of these names.
+//! `cargo xtask compare-joins`, and its sorts and searches beyond memory,
+//! `cargo xtask compare-external`; the latter two are the modules of these names.
 //!
 //! ```text
 //!   plan: for each r, round, phase, engine ─► a process of its own, inside a memory limit

@@ -20,7 +20,7 @@ pub(crate) enum Comparison {
     Btree,
     /// The joins beside query engines.
     Joins,
-    /// The sort of records beyond memory beside other sorts.
+    /// Sorts and searches beyond memory beside others.
     External,
 }
 

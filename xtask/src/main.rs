@@ -46,7 +46,7 @@ enum Chore {
     /// Run the joins and their peers side by side under memory limits and keep the tables in
     /// results/.
     CompareJoins(compare::Options),
-    /// Run the sort of records beyond memory and its peers side by side and keep the table in
+    /// Run the sort or the search beyond memory and its peers side by side and keep the table in
     /// results/.
     CompareExternal(compare::Options),
     /// Run the benchmarks of the storage engine several times and keep the medians.

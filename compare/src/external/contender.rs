@@ -1,5 +1,6 @@
 //! Who takes part.
 
+use super::question::Question;
 use serde::{Deserialize, Serialize};
 
 /// A sort, or the disk itself.
@@ -21,11 +22,26 @@ pub(crate) enum Contender {
     Duckdb,
     /// GNU sort: lines of text, which have twice the bytes.
     GnuSort,
+    /// Our search of Munagala and Ranade.
+    NanduMr,
+    /// The same search over STXXL's vector and sorter.
+    StxxlMr,
+    /// Known nodes in memory, edges in a file that is mapped.
+    Mmap,
 }
 
 impl Contender {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Fio, Self::Nandu, Self::StxxlSort, Self::StxxlKsort, Self::Duckdb, Self::GnuSort];
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Fio,
+        Self::Nandu,
+        Self::StxxlSort,
+        Self::StxxlKsort,
+        Self::Duckdb,
+        Self::GnuSort,
+        Self::NanduMr,
+        Self::StxxlMr,
+        Self::Mmap,
+    ];
 
     pub(crate) const fn label(self) -> &'static str {
         match self {
@@ -35,11 +51,22 @@ impl Contender {
             Self::StxxlKsort => "stxxl-ksort",
             Self::Duckdb => "duckdb",
             Self::GnuSort => "gnu-sort",
+            Self::NanduMr => "nandu-mr",
+            Self::StxxlMr => "stxxl-mr",
+            Self::Mmap => "mmap",
         }
     }
 
-    /// Whether it sorts records, and has a row to answer with.
-    pub(crate) const fn is_sort(self) -> bool {
+    /// Whether it is one to ask that.
+    pub(super) const fn answers(self, question: Question) -> bool {
+        match question {
+            Question::Sort { .. } => !matches!(self, Self::NanduMr | Self::StxxlMr | Self::Mmap),
+            Question::Bfs { .. } => matches!(self, Self::NanduMr | Self::StxxlMr | Self::Mmap),
+        }
+    }
+
+    /// Whether it has a row to answer with.
+    pub(crate) const fn has_row(self) -> bool {
         !matches!(self, Self::Fio)
     }
 }

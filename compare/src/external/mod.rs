@@ -1,19 +1,21 @@
-//! Sorts of records beyond memory beside STXXL, `DuckDB` and GNU sort, and beside what the disk gives:
-//! `cargo xtask compare-external`.
+//! Sorts of records beyond memory beside STXXL, `DuckDB` and GNU sort, and beside what the disk gives;
+//! breadth-first search beside STXXL and a mapped file: `cargo xtask compare-external`.
 //!
 //! ```text
 //!   stock: program of C++, environment of Python, inputs that others read from files
 //!   plan: for each headroom, repetition, contender
 //!            └► a process inside a memory limit ─► row, what it took
-//!         ─► rows compared ─► medians ─► results/MACHINE/compare-external/sort
+//!         ─► rows compared ─► medians ─► results/MACHINE/compare-external
 //! ```
 //!
 //! What is asked and how each contender is set stands in `docs/compare-external.md`.
 
 mod contender;
+mod graph;
 mod nandu;
 mod peers;
 mod plan;
+mod question;
 mod results;
 mod table;
 
@@ -21,6 +23,7 @@ pub(crate) use plan::{Options, run};
 
 use crate::{Failure, process};
 use contender::Contender;
+use question::Question;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -36,7 +39,7 @@ pub(crate) const RECORD_BYTES: u64 = 16;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) contender: Contender,
-    pub(crate) record_count: u64,
+    pub(crate) question: Question,
     pub(crate) seed: u64,
     /// The memory that the engine is given.
     pub(crate) memory_bytes: u64,
@@ -67,13 +70,26 @@ pub(crate) fn run_as_process(text: &str) -> Result<String, Failure> {
     let job: Job =
         serde_json::from_str(text).map_err(|error| Failure::Run(format!("not a job: {error}")))?;
     process::enter(job.processes_file.as_deref(), job.thread_count, job.timeout_s)?;
-    match job.contender {
-        Contender::Nandu => nandu::sort(&job),
-        Contender::Fio => peers::fio(&job),
-        Contender::GnuSort => peers::gnu_sort(&job),
-        Contender::StxxlSort => peers::become_stxxl(&job, "sort"),
-        Contender::StxxlKsort => peers::become_stxxl(&job, "ksort"),
-        Contender::Duckdb => peers::become_duckdb(&job, text),
+    match (job.contender, job.question) {
+        (Contender::Nandu, Question::Sort { records }) => nandu::sort(&job, records),
+        (Contender::Fio, Question::Sort { records }) => peers::fio(&job, records),
+        (Contender::GnuSort, _) => peers::gnu_sort(&job),
+        (Contender::StxxlSort, Question::Sort { records }) => {
+            peers::become_stxxl_sort(&job, "sort", records)
+        }
+        (Contender::StxxlKsort, Question::Sort { records }) => {
+            peers::become_stxxl_sort(&job, "ksort", records)
+        }
+        (Contender::Duckdb, _) => peers::become_duckdb(&job, text),
+        (Contender::NanduMr, Question::Bfs { graph, nodes }) => nandu::search(&job, graph, nodes),
+        (Contender::StxxlMr, Question::Bfs { graph, nodes }) => {
+            peers::become_stxxl_bfs(&job, graph, nodes)
+        }
+        (Contender::Mmap, Question::Bfs { graph, nodes }) => peers::become_mmap(&job, graph, nodes),
+        (contender, question) => {
+            let what = format!("{} does not answer {question:?}", contender.label());
+            Err(Failure::Run(what))
+        }
     }
 }
 

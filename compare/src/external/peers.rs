@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!   DIRECTORY/environment/   Python with DuckDB
-//!             programs/      stxxl_sort, built here, and duckdb_sort.py
-//!             data/N-seed/   sort.duckdb, sort.txt
+//!             programs/      stxxl_sort, stxxl_bfs and mmap_bfs, built here, and duckdb_sort.py
+//!             data/N-seed/   sort.duckdb, sort.txt; edges, adjacency
 //!             temporary/     where all write
 //! ```
 
 use super::contender::Contender;
+use super::graph;
+use super::question::{GraphName, Question};
 use super::{Checksum, Job, RECORD_BYTES, key_of};
 use crate::Failure;
 use crate::process::Meter;
@@ -22,9 +24,13 @@ use std::process::Command;
 /// What `pip` installs; the figures are those of these versions.
 pub(super) const REQUIREMENTS: &str = "duckdb==2.0.0\nnumpy==2.3.5\n";
 const DUCKDB_SCRIPT: &str = include_str!("peers/duckdb_sort.py");
-const STXXL_SOURCE: &str = include_str!("peers/stxxl_sort.cpp");
-/// How its program is built: as fast as the compiler makes it for this machine.
-pub(super) const STXXL_FLAGS: [&str; 6] =
+/// What programs of C++ share.
+const MEASURE: (&str, &str) = ("measure.hpp", include_str!("peers/measure.hpp"));
+const STXXL_SORT: (&str, &str) = ("stxxl_sort", include_str!("peers/stxxl_sort.cpp"));
+const STXXL_BFS: (&str, &str) = ("stxxl_bfs", include_str!("peers/stxxl_bfs.cpp"));
+const MMAP_BFS: (&str, &str) = ("mmap_bfs", include_str!("peers/mmap_bfs.cpp"));
+/// How they are built: as fast as the compiler makes it for this machine.
+pub(super) const CPP_FLAGS: [&str; 6] =
     ["-O3", "-march=native", "-DNDEBUG", "-fopenmp", "-D_GLIBCXX_PARALLEL", "-pthread"];
 
 /// The directory with all of it.
@@ -47,25 +53,38 @@ impl Stock {
             write(&stock.programs().join("duckdb_sort.py"), DUCKDB_SCRIPT)?;
             python::install(&stock.environment(), REQUIREMENTS)?;
         }
-        let stxxl = [Contender::StxxlSort, Contender::StxxlKsort];
-        if contenders.iter().any(|it| stxxl.contains(it)) {
-            stock.build_stxxl()?;
+        for contender in contenders {
+            match contender {
+                Contender::StxxlSort | Contender::StxxlKsort => stock.build(STXXL_SORT)?,
+                Contender::StxxlMr => stock.build(STXXL_BFS)?,
+                Contender::Mmap => stock.build(MMAP_BFS)?,
+                _ => {}
+            }
         }
         Ok(stock)
     }
 
-    fn build_stxxl(&self) -> Result<(), Failure> {
+    /// Builds a program unless it was built from the same text.
+    fn build(&self, (name, text): (&str, &str)) -> Result<(), Failure> {
         let (source, program) =
-            (self.programs().join("stxxl_sort.cpp"), self.programs().join("stxxl_sort"));
-        let is_same = std::fs::read_to_string(&source).is_ok_and(|text| text == STXXL_SOURCE);
-        if is_same && program.exists() {
+            (self.programs().join(name).with_extension("cpp"), self.programs().join(name));
+        let header = self.programs().join(MEASURE.0);
+        let is_same =
+            |path: &Path, text: &str| std::fs::read_to_string(path).is_ok_and(|it| it == text);
+        let flags = format!("// {}\n", CPP_FLAGS.join(" "));
+        let text = flags + text;
+        if is_same(&source, &text) && is_same(&header, MEASURE.1) && program.exists() {
             return Ok(());
         }
-        write(&source, STXXL_SOURCE)?;
         eprintln!("building {}", program.display());
+        write(&header, MEASURE.1)?;
+        // Written last, so that what was not built is built anew.
+        let part = source.with_extension("part.cpp");
+        write(&part, &text)?;
         let mut compiler = Command::new("g++");
-        compiler.args(STXXL_FLAGS).arg("-o").arg(&program).arg(&source).arg("-lstxxl");
-        complete(&mut compiler, "g++ with STXXL (Debian: apt-get install g++ libstxxl-dev)")
+        compiler.args(CPP_FLAGS).arg("-o").arg(&program).arg(&part).arg("-lstxxl");
+        complete(&mut compiler, "g++ with STXXL (Debian: apt-get install g++ libstxxl-dev)")?;
+        std::fs::rename(&part, &source).map_err(|error| failure_at(&source, &error))
     }
 
     pub(super) fn directory(&self) -> &Path {
@@ -89,9 +108,13 @@ impl Stock {
         self.directory.join("temporary")
     }
 
-    /// Where inputs of so many records lie.
-    pub(super) fn data(&self, record_count: u64, seed: u64) -> PathBuf {
-        self.directory.join(format!("data/{record_count}-seed{seed}"))
+    /// Where inputs of a question lie.
+    pub(super) fn data(&self, question: Question, seed: u64) -> PathBuf {
+        let name = match question {
+            Question::Sort { records } => records.to_string(),
+            Question::Bfs { graph, nodes } => format!("{}-{nodes}", graph.label()),
+        };
+        self.directory.join(format!("data/{name}-seed{seed}"))
     }
 
     /// Removes what was written.
@@ -110,10 +133,12 @@ impl Stock {
     /// If they cannot be written.
     pub(super) fn make_input(&self, job: &Job) -> Result<(), Failure> {
         make_directory(&job.data)?;
-        match job.contender {
-            Contender::GnuSort if !text_of(job).exists() => make_text(job),
-            Contender::Duckdb if !job.data.join("made").exists() => {
-                eprintln!("making a table of {} records", job.record_count);
+        match (job.contender, job.question) {
+            (Contender::GnuSort, Question::Sort { records }) if !text_of(job).exists() => {
+                make_text(job, records)
+            }
+            (Contender::Duckdb, _) if !job.data.join("made").exists() => {
+                eprintln!("making a table of DuckDB");
                 let making = Job { make: true, memory_bytes: 2 << 30, ..job.clone() };
                 let text = serde_json::to_string(&making)
                     .map_err(|error| Failure::Run(error.to_string()))?;
@@ -121,6 +146,16 @@ impl Stock {
                 command.arg(job.programs.join("duckdb_sort.py")).arg(text);
                 complete(&mut command, "making a table")?;
                 write(&job.data.join("made"), "")
+            }
+            (contender, Question::Bfs { graph, nodes }) => {
+                let class = graph::class_of(graph, nodes);
+                if !graph::edges_of(&job.data).exists() {
+                    graph::make_edges(class, job.seed, &job.data)?;
+                }
+                if contender == Contender::Mmap && !graph::adjacency_of(&job.data).exists() {
+                    graph::make_adjacency(class, &job.data)?;
+                }
+                Ok(())
             }
             _ => Ok(()),
         }
@@ -132,31 +167,59 @@ fn text_of(job: &Job) -> PathBuf {
 }
 
 /// Lines of a key and a payload, in hexadecimal digits, so that text and numbers have one order.
-fn make_text(job: &Job) -> Result<(), Failure> {
+fn make_text(job: &Job, record_count: u64) -> Result<(), Failure> {
     let path = text_of(job);
     eprintln!("writing {}", path.display());
     let part = path.with_extension("part");
     let fail = |error: std::io::Error| failure_at(&part, &error);
     let mut file = BufWriter::with_capacity(1 << 20, File::create(&part).map_err(fail)?);
-    for number in 0..job.record_count {
+    for number in 0..record_count {
         writeln!(file, "{:016x} {number:016x}", key_of(number, job.seed)).map_err(fail)?;
     }
     file.into_inner().map_err(|error| fail(error.into_error()))?.sync_all().map_err(fail)?;
     std::fs::rename(&part, &path).map_err(fail)
 }
 
-/// Becomes STXXL's program.
-pub(super) fn become_stxxl(job: &Job, variant: &str) -> Result<String, Failure> {
-    let program = job.programs.join("stxxl_sort");
-    let error = Command::new(&program)
+/// Becomes STXXL's sort.
+pub(super) fn become_stxxl_sort(
+    job: &Job,
+    variant: &str,
+    record_count: u64,
+) -> Result<String, Failure> {
+    let mut command = Command::new(job.programs.join(STXXL_SORT.0));
+    command
         .arg(variant)
         .arg(job.temp.join("stxxl"))
-        .args([job.memory_bytes, job.record_count, job.seed].map(|number| number.to_string()))
+        .args([job.memory_bytes, record_count, job.seed].map(|number| number.to_string()));
+    become_program(job, command)
+}
+
+/// Becomes STXXL's search.
+pub(super) fn become_stxxl_bfs(job: &Job, graph: GraphName, nodes: u64) -> Result<String, Failure> {
+    let mut command = Command::new(job.programs.join(STXXL_BFS.0));
+    let node_count = graph::class_of(graph, nodes).node_count();
+    command
+        .arg(job.temp.join("stxxl"))
+        .arg(graph::edges_of(&job.data))
+        .args([job.memory_bytes, node_count].map(|number| number.to_string()));
+    become_program(job, command)
+}
+
+/// Becomes the search over a mapped file.
+pub(super) fn become_mmap(job: &Job, graph: GraphName, nodes: u64) -> Result<String, Failure> {
+    let mut command = Command::new(job.programs.join(MMAP_BFS.0));
+    let node_count = graph::class_of(graph, nodes).node_count();
+    command.arg(graph::adjacency_of(&job.data)).arg(node_count.to_string());
+    become_program(job, command)
+}
+
+fn become_program(job: &Job, mut command: Command) -> Result<String, Failure> {
+    let error = command
         .env("OMP_NUM_THREADS", job.thread_count.to_string())
         .env("STXXLLOGFILE", "/dev/null")
         .env("STXXLERRLOGFILE", "/dev/null")
         .exec();
-    Err(failure_at(&program, &error))
+    Err(failure_at(Path::new(command.get_program()), &error))
 }
 
 /// Becomes `DuckDB` in Python.
@@ -197,7 +260,7 @@ pub(super) fn gnu_sort(job: &Job) -> Result<String, Failure> {
 
 /// Two reads and two writes of all records' bytes by fio, with the blocks and requests in flight that
 /// our streams have.
-pub(super) fn fio(job: &Job) -> Result<String, Failure> {
+pub(super) fn fio(job: &Job, record_count: u64) -> Result<String, Failure> {
     let file = job.temp.join("fio");
     let meter = Meter::start()?;
     let mut seconds = 0.0;
@@ -205,7 +268,7 @@ pub(super) fn fio(job: &Job) -> Result<String, Failure> {
         let output = Command::new("fio")
             .args(["--name=job", "--output-format=json", "--direct=1", "--ioengine=io_uring"])
             .arg(format!("--filename={}", file.display()))
-            .arg(format!("--size={}", job.record_count * RECORD_BYTES))
+            .arg(format!("--size={}", record_count * RECORD_BYTES))
             .arg(format!("--bs={}", job.block_bytes))
             .arg(format!("--iodepth={}", job.in_flight + 1))
             .arg(format!("--rw={pattern}"))

@@ -6,31 +6,42 @@
 
 use super::contender::Contender;
 use super::peers::Stock;
+use super::question::{GraphName, Question, Task};
 use super::results::{self, Median, Sample};
-use super::{Checksum, Job, RECORD_BYTES, key_of, table};
+use super::{Job, RECORD_BYTES, table};
 use crate::limit::drop_caches;
 use crate::{Failure, process, stock};
-use nandu_base::to_index;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// Compare nandu's sort of records beyond memory with STXXL, DuckDB and GNU sort, and with what the
-/// disk gives fio, side by side in one run.
+/// Compare what nandu does with records beyond memory with its peers, side by side in one run: its
+/// sort with STXXL, DuckDB, GNU sort and what the disk gives fio, its breadth-first search with
+/// STXXL and a mapped file.
 #[derive(clap::Parser)]
 #[command(name = "compare-external", bin_name = "cargo xtask compare-external")]
 pub(crate) struct Options {
-    /// Memory of an engine, in MB.
-    #[arg(long, default_value_t = 256)]
-    memory: u64,
-    /// How many records of 16 bytes [default: ten times the memory].
+    /// What is asked.
+    #[arg(value_enum)]
+    task: Task,
+    /// Memory of an engine, in MB [default: 256 to sort, 192 to search].
+    #[arg(long)]
+    memory: Option<u64>,
+    /// How many records of 16 bytes are sorted [default: ten times the memory].
     #[arg(long)]
     records: Option<u64>,
-    /// What the group of a process may have beside the engine's memory, in MB, separated by commas.
-    #[arg(long, value_delimiter = ',', default_value = "128,4000")]
+    /// Which graph is searched.
+    #[arg(long, value_enum, default_value = "random")]
+    graph: GraphName,
+    /// About how many nodes it has.
+    #[arg(long, default_value_t = 1 << 24)]
+    nodes: u64,
+    /// What the group of a process may have beside the engine's memory, in MB, separated by commas
+    /// [default: 128,4000 to sort, 76 to search, which makes 256 MiB with the memory].
+    #[arg(long, value_delimiter = ',')]
     headroom: Vec<u64>,
-    /// Bytes of our blocks, and of fio's.
-    #[arg(long, default_value = "1MiB", value_parser = nandu_base::ByteCount::parse)]
-    block: nandu_base::ByteCount,
+    /// Bytes of our blocks, and of fio's [default: 1 MiB to sort, 256 KiB to search].
+    #[arg(long, value_parser = nandu_base::ByteCount::parse)]
+    block: Option<nandu_base::ByteCount>,
     /// Requests that a stream of ours has in flight beside the block at hand.
     #[arg(long, default_value_t = 4)]
     in_flight: u32,
@@ -66,7 +77,8 @@ pub(crate) struct Options {
 }
 
 /// Room beside the memory, in MB, that a whole comparison has to have.
-const WHOLE_HEADROOM_MB: [u64; 2] = [128, 4000];
+const SORT_HEADROOM_MB: [u64; 2] = [128, 4000];
+const BFS_HEADROOM_MB: [u64; 1] = [76];
 /// How many times the memory its records have to be.
 const WHOLE_TIMES: u64 = 10;
 /// From how many repetitions on a median is one.
@@ -76,8 +88,7 @@ const MB: u64 = 1_000_000;
 /// What is the same for all sorts, as it stands beside the results.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Setting {
-    #[serde(rename = "records")]
-    pub(super) record_count: u64,
+    pub(super) question: Question,
     pub(super) memory_mb: u64,
     pub(super) block_bytes: u32,
     pub(super) in_flight: u32,
@@ -104,7 +115,11 @@ impl Setting {
             .iter()
             .filter(|it| !medians.iter().any(|median| median.contender == **it));
         miss("", absent.map(|it| it.label().to_string()).collect());
-        let absent = WHOLE_HEADROOM_MB
+        let headroom_mb: &[u64] = match self.question {
+            Question::Sort { .. } => &SORT_HEADROOM_MB,
+            Question::Bfs { .. } => &BFS_HEADROOM_MB,
+        };
+        let absent = headroom_mb
             .iter()
             .filter(|it| !medians.iter().any(|median| median.headroom_mb == **it));
         miss("headroom in MB ", absent.map(ToString::to_string).collect());
@@ -112,8 +127,9 @@ impl Setting {
             let absent = WHOLE_REPETITIONS - self.repetitions;
             miss("repetitions ", vec![format!("{absent} of {WHOLE_REPETITIONS}")]);
         }
-        let bytes = self.record_count * RECORD_BYTES;
-        if bytes < WHOLE_TIMES * self.memory_mb * MB {
+        if let Question::Sort { records } = self.question
+            && records * RECORD_BYTES < WHOLE_TIMES * self.memory_mb * MB
+        {
             miss("", vec![format!("records of {WHOLE_TIMES} times the memory")]);
         }
         missing
@@ -121,24 +137,51 @@ impl Setting {
 }
 
 impl Options {
-    fn contenders(&self) -> Vec<Contender> {
+    fn contenders(&self, question: Question) -> Vec<Contender> {
         let is_chosen = |it: &Contender| self.only.is_empty() || self.only.contains(it);
-        Contender::ALL.into_iter().filter(is_chosen).collect()
+        let asked = Contender::ALL.into_iter().filter(|it| it.answers(question));
+        asked.filter(is_chosen).collect()
+    }
+
+    fn headroom_mb(&self) -> Vec<u64> {
+        match self.task {
+            _ if !self.headroom.is_empty() => self.headroom.clone(),
+            Task::Sort => SORT_HEADROOM_MB.into(),
+            Task::Bfs => BFS_HEADROOM_MB.into(),
+        }
     }
 
     fn setting(&self) -> Result<Setting, Failure> {
         let refuse = |what: &str| Err(Failure::Run(what.into()));
-        let Ok(block_bytes) = u32::try_from(self.block.0) else {
+        let (memory_mb, block_bytes) = match self.task {
+            Task::Sort => (256, 1 << 20),
+            Task::Bfs => (192, 256 << 10),
+        };
+        let memory_mb = self.memory.unwrap_or(memory_mb);
+        let Ok(block_bytes) = u32::try_from(self.block.map_or(block_bytes, |block| block.0)) else {
             return refuse("a block has less than 4 GiB");
         };
-        if self.repetitions == 0 || self.threads == 0 || self.timeout == 0 || self.memory == 0 {
+        if self.repetitions == 0 || self.threads == 0 || self.timeout == 0 || memory_mb == 0 {
             return refuse("repetitions, threads, memory and the timeout are at least 1");
         }
-        let setting = Setting {
-            record_count: self
-                .records
-                .unwrap_or((WHOLE_TIMES * self.memory * MB).div_ceil(RECORD_BYTES)),
-            memory_mb: self.memory,
+        let question = match self.task {
+            Task::Sort => Question::Sort {
+                records: self
+                    .records
+                    .unwrap_or((WHOLE_TIMES * memory_mb * MB).div_ceil(RECORD_BYTES)),
+            },
+            Task::Bfs => Question::Bfs { graph: self.graph, nodes: self.nodes },
+        };
+        match question {
+            Question::Sort { records: 0 } => return refuse("there is at least one record"),
+            Question::Bfs { nodes, .. } if !(1024..=1 << 32).contains(&nodes) => {
+                return refuse("a graph has from 1024 to 2^32 nodes");
+            }
+            _ => {}
+        }
+        Ok(Setting {
+            question,
+            memory_mb,
             block_bytes,
             in_flight: self.in_flight,
             thread_count: self.threads,
@@ -146,11 +189,7 @@ impl Options {
             seed: self.seed,
             timeout_s: self.timeout,
             because: self.because.clone(),
-        };
-        if setting.record_count == 0 {
-            return refuse("there is at least one record");
-        }
-        Ok(setting)
+        })
     }
 }
 
@@ -164,12 +203,13 @@ pub(crate) fn run(options: &Options) -> Result<String, Failure> {
         Some(directory) => directory.clone(),
         None => stock::default_directory("compare-external")?,
     };
-    let contenders = options.contenders();
+    let contenders = options.contenders(setting.question);
     let peers = Stock::open(&directory, &contenders)?;
     let root = crate::plan::repository_root();
     let meta = results::meta(&root, &setting, peers.directory());
     let mut samples = all_samples(options, &setting, &peers)?;
-    results::judge(&mut samples, &expected_row(&setting));
+    let data = peers.data(setting.question, setting.seed);
+    results::judge(&mut samples, &setting.question.expected_row(setting.seed, &data)?);
     let medians = results::medians(&samples);
     let table = table::whole(&medians, &setting);
     let is_whole = setting.missing(&medians).is_empty();
@@ -181,7 +221,7 @@ pub(crate) fn run(options: &Options) -> Result<String, Failure> {
         None => None,
     };
     if let Some(directory) = kept {
-        let directory = directory.join("sort");
+        let directory = directory.join(setting.question.label());
         results::write(&directory, &meta, &samples, &medians, &table)?;
         eprintln!("kept in {}", directory.display());
     }
@@ -193,28 +233,19 @@ pub(crate) fn run(options: &Options) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// The row of a right sort, from a sort of the keys in memory.
-fn expected_row(setting: &Setting) -> Vec<String> {
-    let mut keys: Vec<u64> = Vec::with_capacity(to_index(setting.record_count));
-    keys.extend((0..setting.record_count).map(|number| key_of(number, setting.seed)));
-    keys.sort_unstable();
-    let mut checksum = Checksum::default();
-    keys.iter().for_each(|&key| checksum.add(key));
-    checksum.row()
-}
-
 fn all_samples(
     options: &Options,
     setting: &Setting,
     peers: &Stock,
 ) -> Result<Vec<Sample>, Failure> {
-    let contenders = options.contenders();
+    let contenders = options.contenders(setting.question);
     let mut samples = Vec::new();
     for contender in &contenders {
         peers.make_input(&job(*contender, setting, peers))?;
     }
-    let of = options.headroom.len() * setting.repetitions as usize * contenders.len();
-    for &headroom_mb in &options.headroom {
+    let headroom_mb = options.headroom_mb();
+    let of = headroom_mb.len() * setting.repetitions as usize * contenders.len();
+    for headroom_mb in headroom_mb {
         for repetition in 1..=setting.repetitions {
             let mut order = contenders.clone();
             let first = (repetition as usize - 1) % order.len().max(1);
@@ -259,13 +290,13 @@ fn tell(sample: &Sample, number: usize, of: usize) {
 fn job(contender: Contender, setting: &Setting, peers: &Stock) -> Job {
     Job {
         contender,
-        record_count: setting.record_count,
+        question: setting.question,
         seed: setting.seed,
         memory_bytes: setting.memory_mb * MB,
         block_bytes: setting.block_bytes,
         in_flight: setting.in_flight,
         thread_count: setting.thread_count,
-        data: peers.data(setting.record_count, setting.seed),
+        data: peers.data(setting.question, setting.seed),
         temp: peers.temporary(),
         make: false,
         timeout_s: setting.timeout_s,

@@ -59,7 +59,7 @@ pub(super) struct Median {
 pub(super) fn judge(samples: &mut [Sample], row: &[String]) {
     for sample in samples {
         if let Ok(other) = &sample.outcome
-            && sample.contender.is_sort()
+            && sample.contender.has_row()
             && other != row
         {
             sample.outcome = Err(format!("WRONG ROW: {}", other.join(" ")));
@@ -125,7 +125,7 @@ pub(super) fn meta(root: &Path, setting: &Setting, directory: &Path) -> Value {
         "peers": super::peers::REQUIREMENTS.lines().collect::<Vec<_>>(),
         "stxxl": capture(Command::new("dpkg-query").args(["-W", "libstxxl-dev"])),
         "g++": capture(Command::new("g++").arg("-dumpfullversion")),
-        "g++ flags": super::peers::STXXL_FLAGS,
+        "g++ flags": super::peers::CPP_FLAGS,
         "sort": capture(Command::new("sort").arg("--version")).lines().next(),
         "fio": capture(Command::new("fio").arg("--version")),
         "limit": crate::limit::MemoryLimit::new(1 << 30).describe_kind(),

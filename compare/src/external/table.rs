@@ -25,22 +25,22 @@ const COLUMNS: [(&str, &str); 7] = [
 const ROOMY_MB: u64 = 1000;
 
 const LEGEND: &str = "\
-Medians of the sorts that were right; right: how many were, of how many. ÷ fio: time over that of\n\
-fio in the same repetition, which reads and writes as many bytes twice. nandu ÷: our time over\n\
+Medians of the runs that were right; right: how many were, of how many. ÷ fio: time over that of\n\
+fio in the same repetition, which reads and writes as many bytes twice. ours ÷: our time over\n\
 theirs. CPU: in user and system mode together. RSS: peak of the process, libraries included; group:\n\
 peak of its control group, page cache included. read, written: from and to the device. others:\n\
 cores that other processes kept busy meanwhile. MB are millions of bytes.\n";
 
 /// The whole document.
 pub(super) fn whole(medians: &[Median], setting: &Setting) -> String {
-    let Setting { record_count, memory_mb, block_bytes, in_flight, thread_count, .. } = setting;
+    let Setting { question, memory_mb, block_bytes, in_flight, thread_count, .. } = setting;
     let Setting { seed, repetitions, .. } = setting;
-    let mut text = format!("# Sorting {record_count} records of 16 bytes in {memory_mb} MB\n\n");
+    let mut text = format!("# {}\n\n", question.title(*memory_mb));
     text.push_str(&wrapped(&format!(
-        "Random keys of 8 bytes (seed {seed}), threads: {thread_count}, repetitions: {repetitions}; \
-         our blocks have {block_bytes} bytes, {in_flight} in flight beside the one at hand. Each \
-         sort runs in a control group of its memory and the headroom. Command, commit, versions \
-         and machine: meta.json."
+        "{} Seed {seed}, threads: {thread_count}, repetitions: {repetitions}; our blocks have \
+         {block_bytes} bytes, {in_flight} in flight beside the one at hand. Each run has a control \
+         group of its memory and the headroom. Command, commit, versions and machine: meta.json.",
+        question.description()
     )));
     text.push('\n');
     text.push_str(LEGEND);
@@ -66,7 +66,7 @@ pub(super) fn whole(medians: &[Median], setting: &Setting) -> String {
             .expect("a string takes every line");
         let here: Vec<&Median> =
             medians.iter().filter(|median| median.headroom_mb == headroom_mb).collect();
-        text.push_str(&table_of(&here));
+        text.push_str(&table_of(&here, question.ours()));
     }
     text
 }
@@ -75,14 +75,14 @@ fn seconds_of(median: &Median) -> Option<f64> {
     (median.right_count > 0).then(|| median.figures.get("seconds").map(|it| it[0])).flatten()
 }
 
-fn table_of(medians: &[&Median]) -> String {
+fn table_of(medians: &[&Median], ours: Contender) -> String {
     let heads: Vec<&str> = COLUMNS.iter().map(|(head, _)| *head).collect();
     let rule = COLUMNS.map(|_| "---:").join("|");
     let mut text = format!(
-        "| sort | right | ÷ fio | nandu ÷ | {} |\n|---|---:|---:|---:|{rule}|\n",
+        "| contender | right | ÷ fio | ours ÷ | {} |\n|---|---:|---:|---:|{rule}|\n",
         heads.join(" | ")
     );
-    let ours = medians.iter().find(|it| it.contender == Contender::Nandu);
+    let ours = medians.iter().find(|it| it.contender == ours);
     let ours_s = ours.and_then(|it| seconds_of(it));
     for median in medians {
         let cells = COLUMNS.map(|(_, name)| cell(median.figures.get(name).map(|it| it[0])));
@@ -114,12 +114,13 @@ fn cell(figure: Option<f64>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::question::Question;
     use super::*;
 
     #[test]
     fn lines_fit_and_what_is_missing_is_named() {
         let setting = Setting {
-            record_count: 160_000_000,
+            question: Question::Sort { records: 160_000_000 },
             memory_mb: 256,
             block_bytes: 1 << 20,
             in_flight: 4,

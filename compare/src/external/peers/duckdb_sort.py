@@ -39,8 +39,8 @@ def connect(job):
 def make(job):
     connection = connect(job)
     connection.execute("CREATE OR REPLACE TABLE input (k UBIGINT, v UBIGINT)")
-    for first in range(0, job["record_count"], CHUNK):
-        count = min(CHUNK, job["record_count"] - first)
+    for first in range(0, job["question"]["records"], CHUNK):
+        count = min(CHUNK, job["question"]["records"] - first)
         k, v = records(job["seed"], first, count)
         chunk = {"k": k, "v": v}  # DuckDB finds it by its name.
         connection.execute("INSERT INTO input SELECT k, v FROM chunk")

@@ -2,17 +2,11 @@
 // stxxl_sort VARIANT FILE MEMORY_BYTES RECORD_COUNT SEED, where a variant is `sort` or `ksort`; prints one
 // line of JSON.
 
+#include "measure.hpp"
+
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <fstream>
 #include <limits>
 #include <string>
-
-#include <sys/resource.h>
-#include <sys/time.h>
-#include <unistd.h>
 
 #include <stxxl/io>
 #include <stxxl/ksort>
@@ -55,33 +49,9 @@ static std::uint64_t key_of(std::uint64_t number, std::uint64_t seed)
     return key ^ (key >> 31);
 }
 
-static double now()
-{
-    timeval time;
-    gettimeofday(&time, nullptr);
-    return time.tv_sec + time.tv_usec / 1e6;
-}
-
-static double seconds(const timeval& time) { return time.tv_sec + time.tv_usec / 1e6; }
-
-static double field(const char* path, const char* name)
-{
-    std::ifstream file(path);
-    std::string word;
-    double value = 0;
-    while (file >> word) {
-        if (word == name) {
-            file >> value;
-        }
-    }
-    return value;
-}
-
 int main(int, char** arguments)
 {
-    // The library tells of its disks on stdout, which is for the answer.
-    FILE* const answer = fdopen(dup(STDOUT_FILENO), "w");
-    dup2(STDERR_FILENO, STDOUT_FILENO);
+    FILE* const answer = claim_stdout();
     const std::string variant = arguments[1];
     const std::uint64_t memory_bytes = std::strtoull(arguments[3], nullptr, 10);
     const std::uint64_t count = std::strtoull(arguments[4], nullptr, 10);
@@ -102,34 +72,18 @@ int main(int, char** arguments)
     }
     records.flush();
 
-    rusage usage_before, usage;
-    const double read_before = field("/proc/self/io", "read_bytes:");
-    const double written_before = field("/proc/self/io", "write_bytes:");
-    getrusage(RUSAGE_SELF, &usage_before);
-    const double started = now();
+    const Meter meter;
     if (variant == "ksort") {
         stxxl::ksort(records.begin(), records.end(), Key(), memory_bytes);
     } else {
         stxxl::sort(records.begin(), records.end(), Less(), memory_bytes);
     }
     records.flush();
-    const double elapsed = now() - started;
-    getrusage(RUSAGE_SELF, &usage);
-    const double read_bytes = field("/proc/self/io", "read_bytes:") - read_before;
-    const double written_bytes = field("/proc/self/io", "write_bytes:") - written_before;
-    const double peak_bytes = 1024 * field("/proc/self/status", "VmHWM:");
+    const Spent spent = meter.stop();
 
     std::uint64_t sum = 0, position = 0;
     for (Records::bufreader_type reader(records); !reader.empty(); ++reader) {
         sum += ++position * reader->key;
     }
-    std::fprintf(
-        answer,
-        "{\"row\": [\"%llu\", \"%llu\"], \"seconds\": %f, \"user_s\": %f, \"system_s\": %f, "
-        "\"read_bytes\": %.0f, \"written_bytes\": %.0f, \"dropped_bytes\": 0, "
-        "\"peak_rss_bytes\": %.0f}\n",
-        static_cast<unsigned long long>(position), static_cast<unsigned long long>(sum), elapsed,
-        seconds(usage.ru_utime) - seconds(usage_before.ru_utime),
-        seconds(usage.ru_stime) - seconds(usage_before.ru_stime), read_bytes, written_bytes, peak_bytes);
-    return std::fclose(answer) == 0 ? 0 : 1;
+    return spent.tell(answer, "\"" + std::to_string(position) + "\", \"" + std::to_string(sum) + "\"");
 }
