@@ -14,6 +14,7 @@
 //! device's answer.
 
 pub mod basic;
+pub mod cost;
 mod error;
 pub mod graph;
 pub mod list_ranking;

@@ -20,6 +20,7 @@
 //! 2. A merge in between takes the smallest runs, and as few as make the later ones full.
 //! 3. Where all fits into the p pieces of memory nothing is written.
 
+mod division;
 mod in_memory;
 mod merge;
 mod pieces;
@@ -30,68 +31,13 @@ pub use sorted::SortedStream;
 use crate::error::Failure;
 use crate::store::Buffers;
 use crate::{ExternalError, Memory, Order, Record, RecordStream, Store, Vector, VectorWriter};
+pub(crate) use division::Division;
 use in_memory::sort_in_memory;
 use merge::Merge;
 use nandu_base::to_index;
 use pieces::{Outgoing, Piece, PieceMerge};
 use sorted::Source;
 use std::collections::VecDeque;
-
-/// Fewest blocks of memory with which records are sorted: two to be merged, one to be written.
-const BLOCK_COUNT_MIN: u64 = 3;
-/// From so many blocks on memory is divided into pieces: a merge takes so many runs then that it
-/// does not matter that they are shorter.
-const BLOCK_COUNT_OF_PIECES: u64 = 64;
-/// One that is filled, one that is sorted, one that is written.
-const PIECE_COUNT: u64 = 3;
-
-/// How memory is divided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Division {
-    /// How many pieces memory is divided into.
-    piece_count: u64,
-    /// Records of a piece, which become a run.
-    run_records: u64,
-    /// Records of a block.
-    per_block: u64,
-    /// Blocks by which a run is written.
-    write_blocks: u64,
-    /// Blocks that a merge reads ahead.
-    ahead_blocks: u64,
-    /// Runs of a merge in between, and of the last one.
-    fan_in: u64,
-    last_fan_in: u64,
-}
-
-impl Division {
-    fn new<R: Record>(store: &Store, memory: &Memory) -> Result<Self, ExternalError> {
-        let per_block = store.per_block::<R>()?;
-        let blocks = memory.bytes() / store.block_bytes();
-        let ahead_blocks = u64::from(store.settings().in_flight).min(blocks / 5);
-        let write_blocks = 1 + ahead_blocks;
-        let record_bytes = size_of::<R>().max(1) as u64;
-        let room = memory.bytes().saturating_sub(write_blocks * store.block_bytes());
-        let piece_count = if blocks < BLOCK_COUNT_OF_PIECES { 1 } else { PIECE_COUNT };
-        let run_records = room / record_bytes / piece_count;
-        if blocks < BLOCK_COUNT_MIN || run_records == 0 {
-            return Err(ExternalError::TooLittleMemory {
-                operator: "a sort".to_owned(),
-                needed_bytes: BLOCK_COUNT_MIN * store.block_bytes() + record_bytes,
-                granted_bytes: memory.bytes(),
-            });
-        }
-        let fan_in = blocks - ahead_blocks - write_blocks;
-        Ok(Self {
-            piece_count,
-            run_records,
-            per_block,
-            write_blocks,
-            ahead_blocks,
-            fan_in,
-            last_fan_in: blocks - ahead_blocks,
-        })
-    }
-}
 
 /// Takes records in any order.
 #[derive(Debug)]
@@ -119,7 +65,7 @@ impl<R: Record, O: Order<R>> Sorter<R, O> {
     /// # Errors
     /// If a block holds no record, or memory is less than three blocks and a record.
     pub fn new(store: &Store, order: O, memory: Memory) -> Result<Self, ExternalError> {
-        let division = Division::new::<R>(store, &memory)?;
+        let division = Division::new::<R>(store, memory.bytes())?;
         Ok(Self::with_division(store.clone(), order, division, memory))
     }
 
@@ -302,7 +248,7 @@ impl<R: Record, O: Order<R>> Sorter<R, O> {
         while let Some(outgoing) = self.begin_run()? {
             self.end_run(outgoing)?;
         }
-        while self.runs.len() as u64 > self.division.last_fan_in {
+        while !self.division.takes(self.runs.len() as u64) {
             self.merge_some()?;
         }
         let Self { store, order, division, runs, memory, .. } = self;
@@ -326,13 +272,8 @@ impl<R: Record, O: Order<R>> Sorter<R, O> {
 
     /// Merges as many of the smallest runs as make later merges full.
     fn merge_some(&mut self) -> Result<(), ExternalError> {
-        let Division { fan_in, last_fan_in, write_blocks, ahead_blocks, .. } = self.division;
-        // Each merge of k runs leaves k - 1 fewer.
-        let surplus = self.runs.len() as u64 - last_fan_in;
-        let count = match surplus % (fan_in - 1) {
-            0 => fan_in,
-            rest => rest + 1,
-        };
+        let Division { write_blocks, ahead_blocks, .. } = self.division;
+        let count = self.division.merged_count(self.runs.len() as u64);
         self.runs.sort_by_key(Vector::len);
         let smallest: Vec<Vector<R>> = self.runs.drain(..to_index(count)).collect();
         let record_count = smallest.iter().map(Vector::len).sum();

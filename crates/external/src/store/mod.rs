@@ -28,6 +28,7 @@ pub(crate) use kept::misfit;
 pub use kept::{KeptStore, KeptVector};
 pub(crate) use room::Extent;
 
+use crate::cost::{Access, Trace};
 use crate::{ExternalError, Grant, Record};
 use nandu_base::{Nanos, to_index, to_u32};
 use nandu_device::{DeviceError, IoBuffer, Operation};
@@ -112,6 +113,8 @@ struct Shared {
     read_blocks: AtomicU64,
     write_blocks: AtomicU64,
     wait_ns: AtomicU64,
+    /// Requests, while somebody wants to know them.
+    trace: Mutex<Option<Trace>>,
 }
 
 /// A file of the store, removed when dropped.
@@ -248,6 +251,17 @@ impl Store {
         }
     }
 
+    /// Notes each request from now on, some 24 bytes beside the grant.
+    pub fn start_trace(&self) {
+        *self.shared.trace.lock() = Some(Trace::default());
+    }
+
+    /// The requests since [`Self::start_trace`], none without it; ends noting.
+    #[must_use]
+    pub fn take_trace(&self) -> Trace {
+        self.shared.trace.lock().take().unwrap_or_default()
+    }
+
     /// The present, on the clock of the first volume.
     #[must_use]
     pub fn now(&self) -> Nanos {
@@ -346,6 +360,11 @@ impl Store {
         })?;
         let count = if is_write { &self.shared.write_blocks } else { &self.shared.read_blocks };
         count.fetch_add(1, Ordering::Relaxed);
+        if let Some(trace) = &mut *self.shared.trace.lock() {
+            let volume = to_u32(place.block % self.shared.lanes.len() as u64);
+            let byte_count = self.shared.settings.block_bytes;
+            trace.push(Access { is_write, volume, offset_bytes, byte_count });
+        }
         Ok(Flight { store: self.clone(), place, ticket: Some(ticket), is_write })
     }
 
@@ -387,6 +406,7 @@ impl Shared {
             read_blocks,
             write_blocks,
             wait_ns,
+            trace: Mutex::new(None),
         }
     }
 }

@@ -1,0 +1,169 @@
+//! Models beside each other and beside counts of the store; what is predicted beside what is asked.
+
+use super::*;
+use crate::sort::sort;
+use crate::testing::{memory_io, store_with};
+use crate::{IoCounts, Natural, RecordStream as _, Store, Vector};
+use nandu_base::{Nanos, Rng};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+const BLOCK_BYTES: u32 = 4096;
+
+fn access(is_write: bool, volume: u32, block: u64) -> Access {
+    let offset_bytes = block * u64::from(BLOCK_BYTES);
+    Access { is_write, volume, offset_bytes, byte_count: BLOCK_BYTES }
+}
+
+/// What a store did while `work` was done, as a trace and as its counts.
+fn traced(store: &Store, work: impl FnOnce()) -> (Trace, IoCounts, Nanos) {
+    let (counts, before) = (store.counts(), store.now());
+    store.start_trace();
+    work();
+    (store.take_trace(), store.counts().since(&counts), store.now().saturating_sub(before))
+}
+
+fn random_numbers(store: &Store, count: u64, seed: u64) -> Vector<u64> {
+    crate::basic::write_random(store, count, &mut Rng::new(seed)).unwrap()
+}
+
+proptest! {
+    #[test]
+    fn models_agree_where_they_should(
+        accesses in vec((any::<bool>(), 0_u32..3, 0_u64..50), 0..100), weight in 0_u64..5000,
+    ) {
+        let each = |&(is_write, volume, block): &_| access(is_write, volume, block);
+        let trace = Trace::new(accesses.iter().map(each).collect());
+        let block_bytes = BLOCK_BYTES;
+        let em = ExternalMemory { block_bytes }.cost(&trace).unwrap();
+        let asymmetric = |write_weight_thousandths| {
+            Asymmetric { block_bytes, write_weight_thousandths }.cost(&trace).unwrap()
+        };
+        prop_assert_eq!(asymmetric(1000), em);
+        let unit = UnitCost { read_block_bytes: block_bytes, write_block_bytes: block_bytes };
+        prop_assert_eq!(unit.cost(&trace).unwrap(), em * u64::from(block_bytes));
+        let two = |read_weight, write_weight| {
+            let blocks = (block_bytes, block_bytes);
+            let (read_block_bytes, write_block_bytes) = blocks;
+            let model = TwoBlocks { read_block_bytes, write_block_bytes, read_weight, write_weight };
+            model.cost(&trace).unwrap()
+        };
+        prop_assert_eq!(two(1, 1), em);
+        let weighed = two(0, 1) * weight / 1000;
+        prop_assert_eq!(asymmetric(weight), two(1, 0) + weighed);
+        // With setups alone the affine model counts where requests do not go on, with bytes alone
+        // it counts bytes; the general model with one point counts requests.
+        let line = |setup_ns, byte_ps| Line { setup_ns: Nanos(setup_ns), byte_ps };
+        let affine = |line| Affine { read: line, write: line }.cost(&trace).unwrap();
+        let bytes = accesses.len() as u64 * u64::from(block_bytes);
+        prop_assert_eq!(affine(line(0, 1000)), bytes);
+        prop_assert!(affine(line(1, 0)) <= accesses.len() as u64);
+        prop_assert!(affine(line(1, 0)) >= u64::from(!accesses.is_empty()));
+        let points = vec![(block_bytes, Nanos(7))];
+        let general = General { read_points: points.clone(), write_points: points };
+        prop_assert_eq!(general.cost(&trace).unwrap(), 7 * accesses.len() as u64);
+    }
+
+    #[test]
+    fn a_sort_is_predicted_to_the_block(
+        count in 0_u64..60_000, memory_blocks in 3_u64..80, in_flight in 0_u32..4,
+        volumes in 1_usize..3, seed: u64,
+    ) {
+        let store = store_with(BLOCK_BYTES, volumes, in_flight, 1 << 20);
+        let input = random_numbers(&store, count, seed);
+        let bytes = memory_blocks * u64::from(BLOCK_BYTES);
+        let mut rng = Rng::new(seed);
+        let predicted = predict::sort::<u64>(&store, count, bytes, &mut rng).unwrap();
+        let (trace, counts, _) = traced(&store, || {
+            sort(input, Natural, bytes).unwrap().store_in(&store).unwrap();
+        });
+        prop_assert_eq!(trace.accesses().len() as u64, counts.read_blocks + counts.write_blocks);
+        let counts_of = |trace: &Trace| {
+            let writes = trace.accesses().iter().filter(|access| access.is_write).count();
+            (trace.accesses().len() - writes, writes)
+        };
+        prop_assert_eq!(counts_of(&predicted), counts_of(&trace));
+    }
+}
+
+#[test]
+fn a_block_that_two_requests_touch_in_turn_counts_once() {
+    let half =
+        |offset_bytes, is_write| Access { is_write, volume: 0, offset_bytes, byte_count: 512 };
+    let trace =
+        Trace::new(vec![half(0, false), half(512, false), half(0, false), half(1024, true)]);
+    assert_eq!(ExternalMemory { block_bytes: 1024 }.cost(&trace), Ok(2));
+    assert_eq!(ExternalMemory { block_bytes: 512 }.cost(&trace), Ok(4));
+    // A write in between does not make another read of a block.
+    let trace = Trace::new(vec![half(0, false), half(0, true), half(512, false)]);
+    assert_eq!(ExternalMemory { block_bytes: 1024 }.cost(&trace), Ok(2));
+}
+
+#[test]
+fn general_times_lie_on_lines_between_points() {
+    let points = vec![(1000, Nanos(100)), (3000, Nanos(300)), (4000, Nanos(200))];
+    let model = General { read_points: points, write_points: vec![(1, Nanos(0))] };
+    let time = |byte_count| {
+        let access = Access { is_write: false, volume: 0, offset_bytes: 0, byte_count };
+        model.cost(&Trace::new(vec![access])).unwrap()
+    };
+    assert_eq!(
+        [500, 1000, 2000, 3000, 3500, 4000, 8000].map(time),
+        [100, 100, 200, 300, 250, 200, 400]
+    );
+}
+
+#[test]
+fn an_affine_request_that_goes_on_has_no_setup() {
+    let read = Line::through(Nanos(5_000), Nanos(4_096), BLOCK_BYTES);
+    assert_eq!(read, Line { setup_ns: Nanos(904), byte_ps: 1000 });
+    let write = Line { setup_ns: Nanos(10_000), byte_ps: 2000 };
+    let model = Affine { read, write };
+    let cost = |accesses: &[Access]| model.cost(&Trace::new(accesses.to_vec())).unwrap();
+    assert_eq!(cost(&[access(false, 0, 3), access(false, 0, 4)]), 904 + 2 * 4096);
+    // Volumes have an arm each; one that turned to write does not go on reading.
+    let turned =
+        [access(false, 0, 3), access(false, 1, 9), access(true, 0, 4), access(false, 0, 5)];
+    assert_eq!(cost(&turned), 3 * 904 + 10_000 + 5 * 4096);
+}
+
+#[test]
+fn parameters_without_sense_are_refused() {
+    let trace = Trace::new(vec![access(false, 0, 0), access(true, 2, 1)]);
+    let models: [Box<dyn CostModel>; 6] = [
+        Box::new(ExternalMemory { block_bytes: 0 }),
+        Box::new(Asymmetric { block_bytes: 0, write_weight_thousandths: 1 }),
+        Box::new(TwoBlocks {
+            read_block_bytes: 2,
+            write_block_bytes: 1,
+            read_weight: 1,
+            write_weight: 1,
+        }),
+        Box::new(UnitCost { read_block_bytes: 1, write_block_bytes: 0 }),
+        Box::new(General { read_points: vec![(1, Nanos(1))], write_points: Vec::new() }),
+        Box::new(Drive { volumes: vec![memory_io(1 << 20); 2], in_flight: 1 }),
+    ];
+    for model in &models {
+        assert!(model.cost(&trace).is_err(), "{model:?}");
+    }
+    let units = models.map(|model| model.unit().to_string());
+    assert_eq!(units, ["blocks", "blocks", "blocks", "bytes", "ns", "ns"]);
+}
+
+#[test]
+fn a_drive_that_is_asked_the_same_takes_as_long() {
+    // One request at a time, as the drive model asks with one in flight.
+    let store = store_with(BLOCK_BYTES, 2, 0, 1 << 20);
+    let input = random_numbers(&store, 100_000, 3);
+    let (trace, counts, elapsed_ns) = traced(&store, || {
+        sort(input, Natural, 16 * u64::from(BLOCK_BYTES)).unwrap().store_in(&store).unwrap();
+    });
+    let drive = Drive { volumes: vec![memory_io(16 << 20), memory_io(16 << 20)], in_flight: 1 };
+    let cost_ns = drive.cost(&trace).unwrap();
+    assert!(counts.write_blocks > 100 && cost_ns > 0);
+    let ratio = cost_ns as f64 / elapsed_ns.0 as f64;
+    assert!((0.95..1.05).contains(&ratio), "{cost_ns} of {elapsed_ns}");
+    // It asks again as it did: nothing is left.
+    assert_eq!(drive.cost(&trace), Ok(cost_ns));
+    assert!(drive.volumes.iter().all(|io| io.files().is_empty()));
+}

@@ -1,0 +1,90 @@
+//! How a sort divides its memory, and what follows from it: the runs, and which of them are merged when.
+//! The table stands in the head of the module.
+
+use crate::{ExternalError, Record, Store};
+use nandu_base::to_index;
+
+/// Fewest blocks of memory with which records are sorted: two to be merged, one to be written.
+const BLOCK_COUNT_MIN: u64 = 3;
+/// From so many blocks on memory is divided into pieces: a merge takes so many runs then that it
+/// does not matter that they are shorter.
+const BLOCK_COUNT_OF_PIECES: u64 = 64;
+/// One that is filled, one that is sorted, one that is written.
+const PIECE_COUNT: u64 = 3;
+
+/// How memory is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Division {
+    /// How many pieces memory is divided into.
+    pub(super) piece_count: u64,
+    /// Records of a piece, which become a run.
+    pub(super) run_records: u64,
+    /// Records of a block.
+    pub(super) per_block: u64,
+    /// Blocks by which a run is written.
+    pub(super) write_blocks: u64,
+    /// Blocks that a merge reads ahead.
+    pub(super) ahead_blocks: u64,
+    /// Runs of a merge in between, and of the last one.
+    pub(super) fan_in: u64,
+    pub(super) last_fan_in: u64,
+}
+
+impl Division {
+    /// Of `bytes` of memory.
+    ///
+    /// # Errors
+    /// If a block holds no record, or memory is less than three blocks and a record.
+    pub(crate) fn new<R: Record>(store: &Store, bytes: u64) -> Result<Self, ExternalError> {
+        let per_block = store.per_block::<R>()?;
+        let blocks = bytes / store.block_bytes();
+        let ahead_blocks = u64::from(store.settings().in_flight).min(blocks / 5);
+        let write_blocks = 1 + ahead_blocks;
+        let record_bytes = size_of::<R>().max(1) as u64;
+        let room = bytes.saturating_sub(write_blocks * store.block_bytes());
+        let piece_count = if blocks < BLOCK_COUNT_OF_PIECES { 1 } else { PIECE_COUNT };
+        let run_records = room / record_bytes / piece_count;
+        if blocks < BLOCK_COUNT_MIN || run_records == 0 {
+            return Err(ExternalError::TooLittleMemory {
+                operator: "a sort".to_owned(),
+                needed_bytes: BLOCK_COUNT_MIN * store.block_bytes() + record_bytes,
+                granted_bytes: bytes,
+            });
+        }
+        let fan_in = blocks - ahead_blocks - write_blocks;
+        Ok(Self {
+            piece_count,
+            run_records,
+            per_block,
+            write_blocks,
+            ahead_blocks,
+            fan_in,
+            last_fan_in: blocks - ahead_blocks,
+        })
+    }
+
+    /// Records of each run that a sort of `count` records writes; none if all are sorted in memory.
+    pub(crate) fn runs(&self, count: u64) -> Vec<u64> {
+        if count <= self.piece_count * self.run_records {
+            return Vec::new();
+        }
+        let mut runs = vec![self.run_records; to_index(count / self.run_records)];
+        let rest = count % self.run_records;
+        runs.extend((rest > 0).then_some(rest));
+        runs
+    }
+
+    /// How many of so many runs, which are too many for the last merge, are merged next: as few as
+    /// make the later merges full. Each merge of k runs leaves k - 1 fewer.
+    pub(crate) fn merged_count(&self, run_count: u64) -> u64 {
+        match (run_count - self.last_fan_in) % (self.fan_in - 1) {
+            0 => self.fan_in,
+            rest => rest + 1,
+        }
+    }
+
+    /// Whether the last merge takes so many runs.
+    pub(crate) const fn takes(&self, run_count: u64) -> bool {
+        run_count <= self.last_fan_in
+    }
+}
