@@ -1,6 +1,7 @@
 //! The affine model (Andrews, Bender, Zhang 2002; Bender and others 2021): a request takes a setup and
 //! then as long as its bytes; one that goes on where the last one of its volume ended takes its bytes
-//! alone.
+//! alone. A disk has one arm, which reads and writes move; on flash what is written goes on also where
+//! something was read in between.
 
 use super::{CostModel, CostUnit, Trace};
 use crate::ExternalError;
@@ -22,6 +23,8 @@ pub struct Affine {
     pub read: Line,
     /// Of writes.
     pub write: Line,
+    /// Whether a request of the other direction in between makes a setup, as on a disk.
+    pub one_arm: bool,
 }
 
 impl Line {
@@ -39,17 +42,20 @@ impl CostModel for Affine {
     }
 
     fn cost(&self, trace: &Trace) -> Result<u64, ExternalError> {
-        let mut ends = vec![None; trace.volume_count() as usize];
+        // Where the last request ended, of each direction.
+        let mut ends = vec![[None; 2]; trace.volume_count() as usize];
         let (mut setup_ns, mut moved_ps) = (0_u64, 0_u128);
         for access in trace.accesses() {
             let line = if access.is_write { self.write } else { self.read };
-            let place = (access.is_write, access.offset_bytes);
-            let end = &mut ends[access.volume as usize];
-            if *end != Some(place) {
+            let ends = &mut ends[access.volume as usize];
+            if ends[usize::from(access.is_write)] != Some(access.offset_bytes) {
                 setup_ns = setup_ns.saturating_add(line.setup_ns.0);
             }
             moved_ps += u128::from(line.byte_ps) * u128::from(access.byte_count);
-            *end = Some((access.is_write, access.end_bytes()));
+            if self.one_arm {
+                ends[usize::from(!access.is_write)] = None;
+            }
+            ends[usize::from(access.is_write)] = Some(access.end_bytes());
         }
         let moved_ns = u64::try_from(moved_ps / 1000).unwrap_or(u64::MAX);
         Ok(setup_ns.saturating_add(moved_ns))

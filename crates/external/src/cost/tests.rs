@@ -54,7 +54,7 @@ proptest! {
         // With setups alone the affine model counts where requests do not go on, with bytes alone
         // it counts bytes; the general model with one point counts requests.
         let line = |setup_ns, byte_ps| Line { setup_ns: Nanos(setup_ns), byte_ps };
-        let affine = |line| Affine { read: line, write: line }.cost(&trace).unwrap();
+        let affine = |line| Affine { read: line, write: line, one_arm: true }.cost(&trace).unwrap();
         let bytes = accesses.len() as u64 * u64::from(block_bytes);
         prop_assert_eq!(affine(line(0, 1000)), bytes);
         prop_assert!(affine(line(1, 0)) <= accesses.len() as u64);
@@ -118,13 +118,20 @@ fn an_affine_request_that_goes_on_has_no_setup() {
     let read = Line::through(Nanos(5_000), Nanos(4_096), BLOCK_BYTES);
     assert_eq!(read, Line { setup_ns: Nanos(904), byte_ps: 1000 });
     let write = Line { setup_ns: Nanos(10_000), byte_ps: 2000 };
-    let model = Affine { read, write };
-    let cost = |accesses: &[Access]| model.cost(&Trace::new(accesses.to_vec())).unwrap();
+    let cost_with = |one_arm, accesses: &[Access]| {
+        Affine { read, write, one_arm }.cost(&Trace::new(accesses.to_vec())).unwrap()
+    };
+    let cost = |accesses: &[Access]| cost_with(true, accesses);
     assert_eq!(cost(&[access(false, 0, 3), access(false, 0, 4)]), 904 + 2 * 4096);
     // Volumes have an arm each; one that turned to write does not go on reading.
     let turned =
         [access(false, 0, 3), access(false, 1, 9), access(true, 0, 4), access(false, 0, 5)];
     assert_eq!(cost(&turned), 3 * 904 + 10_000 + 5 * 4096);
+    // Without an arm reads go on beside writes, if they lie there.
+    let beside =
+        [access(false, 0, 3), access(true, 0, 9), access(false, 0, 4), access(true, 0, 10)];
+    assert_eq!(cost_with(false, &beside), 904 + 10_000 + 6 * 4096);
+    assert_eq!(cost_with(true, &beside), 2 * 904 + 2 * 10_000 + 6 * 4096);
 }
 
 #[test]
