@@ -24,14 +24,16 @@ pub(crate) enum Contender {
     GnuSort,
     /// Our search of Munagala and Ranade.
     NanduMr,
-    /// The same search over STXXL's vector and sorter.
+    /// Our search of Mehlhorn and Meyer, clusters by a tour of a spanning tree; both phases.
+    NanduMm,
+    /// The search of Munagala and Ranade over STXXL's vector and sorter.
     StxxlMr,
     /// Known nodes in memory, edges in a file that is mapped.
     Mmap,
 }
 
 impl Contender {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Fio,
         Self::Nandu,
         Self::StxxlSort,
@@ -39,6 +41,7 @@ impl Contender {
         Self::Duckdb,
         Self::GnuSort,
         Self::NanduMr,
+        Self::NanduMm,
         Self::StxxlMr,
         Self::Mmap,
     ];
@@ -52,6 +55,7 @@ impl Contender {
             Self::Duckdb => "duckdb",
             Self::GnuSort => "gnu-sort",
             Self::NanduMr => "nandu-mr",
+            Self::NanduMm => "nandu-mm",
             Self::StxxlMr => "stxxl-mr",
             Self::Mmap => "mmap",
         }
@@ -59,10 +63,8 @@ impl Contender {
 
     /// Whether it is one to ask that.
     pub(super) const fn answers(self, question: Question) -> bool {
-        match question {
-            Question::Sort { .. } => !matches!(self, Self::NanduMr | Self::StxxlMr | Self::Mmap),
-            Question::Bfs { .. } => matches!(self, Self::NanduMr | Self::StxxlMr | Self::Mmap),
-        }
+        let searches = matches!(self, Self::NanduMr | Self::NanduMm | Self::StxxlMr | Self::Mmap);
+        matches!(question, Question::Bfs { .. }) == searches
     }
 
     /// Whether it has a row to answer with.

@@ -81,7 +81,12 @@ pub(crate) fn run_as_process(text: &str) -> Result<String, Failure> {
             peers::become_stxxl_sort(&job, "ksort", records)
         }
         (Contender::Duckdb, _) => peers::become_duckdb(&job, text),
-        (Contender::NanduMr, Question::Bfs { graph, nodes }) => nandu::search(&job, graph, nodes),
+        (Contender::NanduMr, Question::Bfs { graph, nodes }) => {
+            nandu::search(&job, nandu::Search::Mr, graph, nodes)
+        }
+        (Contender::NanduMm, Question::Bfs { graph, nodes }) => {
+            nandu::search(&job, nandu::Search::Mm, graph, nodes)
+        }
         (Contender::StxxlMr, Question::Bfs { graph, nodes }) => {
             peers::become_stxxl_bfs(&job, graph, nodes)
         }

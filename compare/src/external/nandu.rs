@@ -7,7 +7,7 @@ use super::{Checksum, Job, RECORD_BYTES, key_of};
 use crate::Failure;
 use crate::process::Meter;
 use ::nandu::{DirectoryOptions, DirectoryVolume};
-use nandu_external::graph::{Graph, mr_bfs};
+use nandu_external::graph::{Graph, MmSettings, mm_bfs, mr_bfs};
 use nandu_external::{
     ExternalError, Grant, Natural, RecordStream, Settings, Sorter, Store, Vector,
 };
@@ -63,11 +63,25 @@ impl RecordStream for Edges<'_> {
     }
 }
 
+/// How a graph is searched.
+#[derive(Clone, Copy)]
+pub(super) enum Search {
+    /// Munagala and Ranade.
+    Mr,
+    /// Mehlhorn and Meyer.
+    Mm,
+}
+
 /// Sorts the edges into adjacency arrays, then searches, which is measured.
 ///
 /// # Errors
 /// If the directory, the memory or the disk refuse.
-pub(super) fn search(job: &Job, graph: GraphName, nodes: u64) -> Result<String, Failure> {
+pub(super) fn search(
+    job: &Job,
+    search: Search,
+    graph: GraphName,
+    nodes: u64,
+) -> Result<String, Failure> {
     let store = store(job)?;
     let class = class_of(graph, nodes);
     let mut failure = None;
@@ -78,11 +92,15 @@ pub(super) fn search(job: &Job, graph: GraphName, nodes: u64) -> Result<String, 
     };
     let mut levels = Levels::default();
     let meter = Meter::start()?;
-    mr_bfs(&graph, 0, job.memory_bytes, |node, level| {
+    let visit = |node, level| {
         levels.add(node, level);
         Ok(())
-    })
-    .map_err(|error| engine(&error))?;
+    };
+    let found = match search {
+        Search::Mr => mr_bfs(&graph, 0, job.memory_bytes, visit).map(drop),
+        Search::Mm => mm_bfs(&graph, 0, job.memory_bytes, &MmSettings::default(), visit).map(drop),
+    };
+    found.map_err(|error| engine(&error))?;
     meter.stop()?.answer(levels.row(), None)
 }
 

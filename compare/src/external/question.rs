@@ -92,7 +92,7 @@ impl Question {
     pub(super) const fn ours(self) -> Contender {
         match self {
             Self::Sort { .. } => Contender::Nandu,
-            Self::Bfs { .. } => Contender::NanduMr,
+            Self::Bfs { .. } => Contender::NanduMm,
         }
     }
 
