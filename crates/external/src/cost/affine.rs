@@ -10,7 +10,7 @@ use nandu_base::Nanos;
 /// Times of requests of one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// The setup.
+    /// What it takes to begin, beside its bytes.
     pub setup_ns: Nanos,
     /// Picoseconds for each byte: 1000 are 1 GB/s.
     pub byte_ps: u64,
@@ -19,9 +19,9 @@ pub struct Line {
 /// A setup and so much a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Affine {
-    /// Of reads.
+    /// What requests take that read.
     pub read: Line,
-    /// Of writes.
+    /// What requests take that write.
     pub write: Line,
     /// Whether a request of the other direction in between makes a setup, as on a disk.
     pub one_arm: bool,

@@ -4,7 +4,7 @@
 use super::{CostModel, CostUnit, Trace, invalid};
 use crate::ExternalError;
 
-/// Counts blocks.
+/// Counts the blocks that are moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExternalMemory {
     /// B, in bytes.

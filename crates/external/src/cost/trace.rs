@@ -2,7 +2,7 @@
 
 use nandu_device::Operation;
 
-/// A request.
+/// A request, as a volume sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// Whether it wrote; it read otherwise.
@@ -42,7 +42,7 @@ impl Trace {
         Self { accesses }
     }
 
-    /// Its requests.
+    /// Its requests, the earliest first.
     #[must_use]
     pub fn accesses(&self) -> &[Access] {
         &self.accesses
