@@ -112,7 +112,7 @@ impl Wishes<'_> {
             settings.log_bytes = size.0;
             settings.checkpoint_bytes = settings.checkpoint_bytes.min(size.0 / 4);
         }
-        *settings = engine_settings::set(settings, self.set)?;
+        *settings = engine_settings::set_new(settings, self.set)?;
         Ok(settings.check()?)
     }
 

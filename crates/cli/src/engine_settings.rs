@@ -1,11 +1,12 @@
 //! `--set KEY=VALUE`: any setting of the engine by its name, in parts with dots (`nandu::named_settings`).
 //!
 //! 1. What is fixed when a database is made is refused where the database has another value; it is never
-//!    passed over.
+//!    passed over. So is what a database that is made would not keep, since it is of another
+//!    propagation than its own.
 
 use crate::failure::Failure;
-use nandu::Settings;
 use nandu::named_settings::with_text;
+use nandu::{PropagationKind, Settings};
 use std::path::Path;
 
 /// Settings with what `--set` says, one after the other. Sizes may have units.
@@ -17,6 +18,29 @@ pub(crate) fn set(usual: &Settings, texts: &[String]) -> Result<Settings, Failur
         with_text(&settings, text)
             .map_err(|what| Failure::input(format!("--set {}: {what}", text.escape_debug())))
     })
+}
+
+/// The same for a database that is made with them.
+///
+/// # Errors
+/// As [`set`], and if one is of another propagation than the one that is meant.
+pub(crate) fn set_new(usual: &Settings, texts: &[String]) -> Result<Settings, Failure> {
+    let settings = set(usual, texts)?;
+    let meant = settings.propagation.kind;
+    for text in texts {
+        let first = text.split(['=', '.']).next().unwrap_or_default();
+        let is_other = |kind: &&PropagationKind| **kind != meant && kind.name() == first;
+        if let Some(other) = PropagationKind::ALL.iter().find(is_other) {
+            return Err(Failure::input(format!(
+                "--set {}: it is of another propagation than `{}`; leave it out, or add --set \
+                 propagation={}",
+                text.escape_debug(),
+                meant.name(),
+                other.name()
+            )));
+        }
+    }
+    Ok(settings)
 }
 
 /// Whether a database that is open has what `--set` says.

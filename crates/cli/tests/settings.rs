@@ -9,8 +9,9 @@ use nandu::named_settings::{names, with_another_value};
 use serde_json::Value;
 use std::path::Path;
 
-/// What fixes others: where pages are appended, none is torn.
+/// What fixes others: where pages are appended, none is torn; and what it has settings of its own for.
 const OF_OTHERS: &str = "propagation";
+const OF_ANOTHER: &str = "log_structured.";
 
 /// Another value for each of these, as options.
 fn options_of<'n>(names: impl Iterator<Item = &'n String>) -> Vec<String> {
@@ -36,7 +37,8 @@ fn commands_that_make_a_database_reach_every_setting() {
     std::fs::write(directory.join("rows.csv"), "id\n1\n").unwrap();
     let all = names();
     for is_of_others in [false, true] {
-        let chosen = || all.iter().filter(|name| (*name == OF_OTHERS) == is_of_others);
+        let is_other = |name: &str| name == OF_OTHERS || name.starts_with(OF_ANOTHER);
+        let chosen = || all.iter().filter(|name| is_other(name) == is_of_others);
         let options = options_of(chosen());
         for (words, made) in [
             ("db create made t id:integer", "made"),
@@ -53,6 +55,14 @@ fn commands_that_make_a_database_reach_every_setting() {
         }
         stdout_of(directory, &with("bench ycsb --records 50 --operations 5", &options));
     }
+    // What would not stay, since it is of another propagation, is refused.
+    for words in ["db create made t id:integer", "bench ycsb --records 50 --operations 5"] {
+        let set = "--set=log_structured.victim=fifo".to_owned();
+        let told = failure_of(directory, &with(words, &[set]), 2);
+        assert!(told.contains("of another propagation than `in_place`"), "{words}: {told}");
+        assert!(told.contains("add --set propagation=log_structured"), "{words}: {told}");
+    }
+    assert!(!directory.join("made").exists());
 }
 
 #[test]

@@ -442,7 +442,7 @@ fn flash_page_bytes(profile: &Profile, capacity: ByteCount) -> Option<u32> {
 /// The settings of the engine, with what `--set` says.
 fn settings_of(arguments: &YcsbArguments) -> Result<Settings, Failure> {
     let usual = Settings { pool_bytes: arguments.memory.0, ..Settings::default() };
-    let settings = engine_settings::set(&usual, &arguments.set)?;
+    let settings = engine_settings::set_new(&usual, &arguments.set)?;
     settings.check()?;
     settings.propagation.kind.check_needs_data_alone("nandu bench")?;
     Ok(settings)
