@@ -111,9 +111,8 @@ impl Setting {
                 missing.push(format!("{what}{}", absent.join(", ")));
             }
         };
-        let absent = Contender::ALL
-            .iter()
-            .filter(|it| !medians.iter().any(|median| median.contender == **it));
+        let asked = Contender::ALL.iter().filter(|it| it.answers(self.question));
+        let absent = asked.filter(|it| !medians.iter().any(|median| median.contender == **it));
         miss("", absent.map(|it| it.label().to_string()).collect());
         let headroom_mb: &[u64] = match self.question {
             Question::Sort { .. } => &SORT_HEADROOM_MB,

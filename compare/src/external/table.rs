@@ -79,7 +79,7 @@ fn table_of(medians: &[&Median], ours: Contender) -> String {
     let heads: Vec<&str> = COLUMNS.iter().map(|(head, _)| *head).collect();
     let rule = COLUMNS.map(|_| "---:").join("|");
     let mut text = format!(
-        "| contender | right | ÷ fio | ours ÷ | {} |\n|---|---:|---:|---:|{rule}|\n",
+        "| who | right | ÷ fio | ours ÷ | {} |\n|---|---:|---:|---:|{rule}|\n",
         heads.join(" | ")
     );
     let ours = medians.iter().find(|it| it.contender == ours);
