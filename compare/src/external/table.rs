@@ -16,7 +16,7 @@ const COLUMNS: [(&str, &str); 7] = [
     ("time s", "seconds"),
     ("CPU s", "cpu_s"),
     ("RSS MB", "peak_rss_mb"),
-    ("group MB", "group_peak_mb"),
+    ("group", "group_peak_mb"),
     ("read MB", "read_mb"),
     ("written MB", "written_mb"),
     ("others", "others_share"),
