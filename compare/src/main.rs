@@ -24,6 +24,7 @@ mod phase;
 mod plan;
 mod process;
 mod results;
+mod runs;
 mod stock;
 mod table;
 mod workload;

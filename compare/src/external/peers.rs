@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   DIRECTORY/environment/   Python with DuckDB
-//!             programs/      stxxl_sort, stxxl_bfs and mmap_bfs, built here, and duckdb_sort.py
+//!             programs/      stxxl_sort, stxxl_bfs and mmap_bfs, built here; duckdb_sort.py, harness.py
 //!             data/N-seed/   sort.duckdb, sort.txt; edges, adjacency
 //!             temporary/     where all write
 //! ```
@@ -24,6 +24,8 @@ use std::process::Command;
 /// What `pip` installs; the figures are those of these versions.
 pub(super) const REQUIREMENTS: &str = "duckdb==2.0.0\nnumpy==2.3.5\n";
 const DUCKDB_SCRIPT: &str = include_str!("peers/duckdb_sort.py");
+/// What it shares with the scripts of joins: the counts of a process.
+const HARNESS_SCRIPT: &str = include_str!("../joins/peers/harness.py");
 /// What programs of C++ share.
 const MEASURE: (&str, &str) = ("measure.hpp", include_str!("peers/measure.hpp"));
 const STXXL_SORT: (&str, &str) = ("stxxl_sort", include_str!("peers/stxxl_sort.cpp"));
@@ -50,6 +52,7 @@ impl Stock {
         make_directory(&stock.programs())?;
         make_directory(&stock.temporary())?;
         if contenders.contains(&Contender::Duckdb) {
+            write(&stock.programs().join("harness.py"), HARNESS_SCRIPT)?;
             write(&stock.programs().join("duckdb_sort.py"), DUCKDB_SCRIPT)?;
             python::install(&stock.environment(), REQUIREMENTS)?;
         }

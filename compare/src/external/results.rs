@@ -5,26 +5,13 @@ use super::plan::Setting;
 use crate::Failure;
 use crate::measure::spread;
 use crate::results::{capture, write_files};
+use crate::runs::{self, Outcome, Summary};
 use nandu_drives::file::{disk_description, machine_description};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
-
-/// The figures of every sort, in the order of the file.
-const METRICS: [&str; 9] = [
-    "seconds",
-    "cpu_s",
-    "system_s",
-    "peak_rss_mb",
-    "group_peak_mb",
-    "read_mb",
-    "written_mb",
-    "dropped_mb",
-    "others_share",
-];
 
 /// One sort that was run.
 #[derive(Clone, Debug)]
@@ -80,30 +67,16 @@ pub(super) fn medians(samples: &[Sample]) -> Vec<Median> {
         .filter_map(|it| Some(((it.headroom_mb, it.repetition), *it.metrics.get("seconds")?)))
         .collect();
     let median = |((headroom_mb, contender), samples): ((u64, Contender), Vec<&Sample>)| {
-        let right: Vec<&Sample> =
-            samples.iter().copied().filter(|sample| sample.outcome.is_ok()).collect();
-        let mut reasons: Vec<String> =
-            samples.iter().filter_map(|sample| sample.outcome.clone().err()).collect();
-        reasons.sort();
-        reasons.dedup();
+        let right = samples.iter().filter(|sample| sample.outcome.is_ok());
         let over: Vec<f64> = right
-            .iter()
             .filter_map(|it| {
                 let fio_s = fio_s.get(&(headroom_mb, it.repetition))?;
                 Some(it.metrics.get("seconds")? / fio_s)
             })
             .collect();
-        let (right_count, run_count) = (right.len(), samples.len());
-        let counted = if right.is_empty() { samples } else { right };
-        let of = |name: &str| -> Vec<f64> {
-            counted.iter().filter_map(|sample| sample.metrics.get(name).copied()).collect()
-        };
-        let figures = METRICS
-            .iter()
-            .map(|name| ((*name).to_string(), of(name)))
-            .filter(|(_, values)| !values.is_empty())
-            .map(|(name, values)| (name, spread(values)))
-            .collect();
+        let runs: Vec<Outcome<'_>> =
+            samples.iter().map(|sample| (&sample.outcome, &sample.metrics)).collect();
+        let Summary { right_count, run_count, reasons, figures } = Summary::of(&runs);
         let over_fio = (!over.is_empty()).then(|| spread(over));
         Median { headroom_mb, contender, right_count, run_count, reasons, figures, over_fio }
     };
@@ -112,13 +85,8 @@ pub(super) fn medians(samples: &[Sample]) -> Vec<Median> {
 
 /// The command, the commit, the machine, the peers.
 pub(super) fn meta(root: &Path, setting: &Setting, directory: &Path) -> Value {
-    let mut command = String::from("cargo xtask compare-external");
-    for argument in std::env::args().skip(2) {
-        command.push(' ');
-        command.push_str(&argument);
-    }
     json!({
-        "command": command,
+        "command": runs::command("compare-external"),
         "commit": capture(Command::new("git").current_dir(root).args(["rev-parse", "HEAD"])),
         "date": capture(Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ"])),
         "setting": setting,
@@ -151,17 +119,10 @@ pub(super) fn write(
 
 /// Every sort as a line; the last field is why it failed.
 fn lines_of(samples: &[Sample]) -> String {
-    let mut lines = format!("headroom_mb,repetition,contender,{},failure\n", METRICS.join(","));
+    let mut lines = runs::head("headroom_mb,repetition,contender");
     for Sample { headroom_mb, repetition, contender, outcome, metrics, .. } in samples {
-        write!(lines, "{headroom_mb},{repetition},{}", contender.label())
-            .expect("a string takes every line");
-        for name in METRICS {
-            let value = metrics.get(name).map_or(String::new(), |value| format!("{value:.3}"));
-            write!(lines, ",{value}").expect("a string takes every line");
-        }
-        let reason = outcome.as_ref().err().map_or("", String::as_str);
-        writeln!(lines, ",\"{}\"", reason.replace(['\n', '\r'], " ").replace('"', "'"))
-            .expect("a string takes every line");
+        let first = format!("{headroom_mb},{repetition},{}", contender.label());
+        lines.push_str(&runs::line(&first, (outcome, metrics)));
     }
     lines
 }

@@ -3,28 +3,14 @@
 use super::contender::Contender;
 use super::plan::{Limit, Setting, Step};
 use crate::Failure;
-use crate::measure::spread;
 use crate::results::{capture, write_files};
+use crate::runs::{self, Outcome, Summary};
 use nandu_drives::file::{disk_description, machine_description};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
-
-/// The figures of every join, in the order of the file.
-const METRICS: [&str; 9] = [
-    "seconds",
-    "cpu_s",
-    "system_s",
-    "peak_rss_mb",
-    "group_peak_mb",
-    "read_mb",
-    "written_mb",
-    "dropped_mb",
-    "others_share",
-];
 
 /// One join that was run.
 #[derive(Clone, Debug)]
@@ -95,28 +81,13 @@ pub(crate) fn medians(samples: &[Sample]) -> Vec<Median> {
     groups
         .into_iter()
         .map(|((headroom_mb, thread_count, limit, contender), samples)| {
-            let right: Vec<&Sample> =
-                samples.iter().copied().filter(|sample| sample.outcome.is_ok()).collect();
-            let mut reasons: Vec<String> =
-                samples.iter().filter_map(|sample| sample.outcome.clone().err()).collect();
             let mut plans: Vec<String> =
                 samples.iter().filter_map(|sample| sample.plan.clone()).collect();
-            for texts in [&mut reasons, &mut plans] {
-                texts.sort();
-                texts.dedup();
-            }
-            let (right_count, run_count) = (right.len(), samples.len());
-            let counted = if right.is_empty() { samples } else { right };
-            let figures = METRICS
-                .iter()
-                .filter_map(|name| {
-                    let values: Vec<f64> = counted
-                        .iter()
-                        .filter_map(|sample| sample.metrics.get(*name).copied())
-                        .collect();
-                    (!values.is_empty()).then(|| ((*name).to_string(), spread(values)))
-                })
-                .collect();
+            plans.sort();
+            plans.dedup();
+            let runs: Vec<Outcome<'_>> =
+                samples.iter().map(|sample| (&sample.outcome, &sample.metrics)).collect();
+            let Summary { right_count, run_count, reasons, figures } = Summary::of(&runs);
             Median {
                 headroom_mb,
                 thread_count,
@@ -134,13 +105,8 @@ pub(crate) fn medians(samples: &[Sample]) -> Vec<Median> {
 
 /// The command, the commit, the machine, the peers.
 pub(crate) fn meta(root: &Path, setting: &Setting, directory: &Path) -> Value {
-    let mut command = String::from("cargo xtask compare-joins");
-    for argument in std::env::args().skip(2) {
-        command.push(' ');
-        command.push_str(&argument);
-    }
     json!({
-        "command": command,
+        "command": runs::command("compare-joins"),
         "commit": capture(Command::new("git").current_dir(root).args(["rev-parse", "HEAD"])),
         "date": capture(Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ"])),
         "setting": setting,
@@ -168,10 +134,7 @@ pub(crate) fn write(
 
 /// Every join as a line; the last field is why it failed.
 fn lines_of(samples: &[Sample]) -> String {
-    let mut lines = format!(
-        "headroom_mb,threads,limit_mb,repetition,contender,{},failure\n",
-        METRICS.join(",")
-    );
+    let mut lines = runs::head("headroom_mb,threads,limit_mb,repetition,contender");
     for Sample { step, outcome, metrics, .. } in samples {
         let limit = match step.limit {
             Limit::Mb(count) => count.to_string(),
@@ -179,15 +142,8 @@ fn lines_of(samples: &[Sample]) -> String {
         };
         let (contender, repetition) = (step.contender.label(), step.repetition);
         let Step { headroom_mb, thread_count, .. } = step;
-        write!(lines, "{headroom_mb},{thread_count},{limit},{repetition},{contender}")
-            .expect("a string takes every line");
-        for name in METRICS {
-            let value = metrics.get(name).map_or(String::new(), |value| format!("{value:.3}"));
-            write!(lines, ",{value}").expect("a string takes every line");
-        }
-        let reason = outcome.as_ref().err().map_or("", String::as_str);
-        writeln!(lines, ",\"{}\"", reason.replace(['\n', '\r'], " ").replace('"', "'"))
-            .expect("a string takes every line");
+        let first = format!("{headroom_mb},{thread_count},{limit},{repetition},{contender}");
+        lines.push_str(&runs::line(&first, (outcome, metrics)));
     }
     lines
 }

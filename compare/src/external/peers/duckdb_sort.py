@@ -5,12 +5,12 @@ input is not there yet, `make` writes it and nothing else.
 """
 
 import json
-import os
 import resource
 import sys
 import time
 
 import duckdb
+import harness
 import numpy
 
 WORD = 1 << 64
@@ -47,28 +47,16 @@ def make(job):
     connection.execute("CHECKPOINT")
 
 
-def traffic():
-    with open("/proc/self/io") as file:
-        values = dict(line.split(": ") for line in file)
-    return [int(values[key]) for key in ("read_bytes", "write_bytes", "cancelled_write_bytes")]
-
-
-def peak_rss_bytes():
-    with open("/proc/self/status") as file:
-        line = next(line for line in file if line.startswith("VmHWM:"))
-    return int(line.split()[1]) * 1024
-
-
 def sort(job):
     connection = connect(job)
     connection.execute("DROP TABLE IF EXISTS output")
-    before, usage, started = traffic(), resource.getrusage(resource.RUSAGE_SELF), time.monotonic()
+    before, usage, started = harness.traffic(), resource.getrusage(resource.RUSAGE_SELF), time.monotonic()
     connection.execute("CREATE TABLE output AS SELECT k, v FROM input ORDER BY k, v")
     connection.execute("CHECKPOINT")
     seconds = time.monotonic() - started
     used = resource.getrusage(resource.RUSAGE_SELF)
-    read, written, dropped = (now - then for now, then in zip(traffic(), before))
-    peak = peak_rss_bytes()
+    read, written, dropped = (now - then for now, then in zip(harness.traffic(), before))
+    peak = harness.peak_rss_bytes()
     count, total = connection.execute(
         f"SELECT count(*), sum((((rowid + 1)::UHUGEINT * k) % {WORD})::HUGEINT) % {WORD} FROM output"
     ).fetchone()

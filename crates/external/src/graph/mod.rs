@@ -79,7 +79,7 @@ impl Graph {
         node_count: impl FnOnce(&S) -> Result<u64, ExternalError>,
         bytes: u64,
     ) -> Result<Self, ExternalError> {
-        let writer_bytes = (u64::from(store.settings().in_flight) + 1) * store.block_bytes();
+        let writer_bytes = store.stream_bytes();
         let sort_bytes = bytes.saturating_sub(2 * writer_bytes);
         let mut sorter = Sorter::with_bytes(sort_store, Natural, sort_bytes)?;
         let mut number = 0_u64;

@@ -49,10 +49,9 @@ pub fn mr_bfs(
     graph.check_node(source)?;
     let store = graph.store();
     // Two levels that are scanned and one that is written, where they are long.
-    let stream_blocks =
-        (LEVEL_COUNT + GATHERER_COUNT) * (u64::from(store.settings().in_flight) + 1);
-    let beside_sort =
-        (stream_blocks + LEVEL_COUNT) * store.block_bytes() + GATHERER_COUNT * LOOKAHEAD_BYTES;
+    let beside_sort = (LEVEL_COUNT + GATHERER_COUNT) * store.stream_bytes()
+        + LEVEL_COUNT * store.block_bytes()
+        + GATHERER_COUNT * LOOKAHEAD_BYTES;
     let mut sorter = Sorter::with_bytes(store, Natural, bytes.saturating_sub(beside_sort))?;
     let (mut nodes, mut edges) = (graph.nodes.gatherer()?, graph.edges.gatherer()?);
     let (mut before, mut current, mut next) =

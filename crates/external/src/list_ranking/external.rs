@@ -79,7 +79,7 @@ pub fn rank(
     rng: &mut Rng,
 ) -> Result<Vector<u64>, ExternalError> {
     let store = successors.store();
-    let stream_bytes = (u64::from(store.settings().in_flight) + 1) * store.block_bytes();
+    let stream_bytes = store.stream_bytes();
     let sort_bytes = bytes.saturating_sub(2 * stream_bytes) / 2;
     if sort_bytes < 4 * store.block_bytes() {
         return Err(ExternalError::TooLittleMemory {
