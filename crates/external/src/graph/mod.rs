@@ -16,7 +16,7 @@ mod level;
 mod mm_bfs;
 mod mr_bfs;
 
-pub use clustering::{Clustering, ClusteringKind, ClusteringSettings};
+pub use clustering::{Clustering, ClusteringKind, ClusteringSettings, KeptClustering};
 pub use generate::{EdgeStream, GraphClass};
 pub use mm_bfs::{MmBfs, MmSettings, PoolCounts, PoolSettings, best_cluster_nodes, mm_bfs};
 pub use mr_bfs::{Bfs, mr_bfs};

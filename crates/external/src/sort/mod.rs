@@ -22,6 +22,7 @@
 
 mod division;
 mod in_memory;
+mod kept;
 mod merge;
 mod pieces;
 mod sorted;
@@ -232,11 +233,12 @@ impl<R: Record, O: Order<R>> Sorter<R, O> {
     ///
     /// # Errors
     /// If there is no room, or the device fails.
-    pub fn finish(mut self) -> Result<SortedStream<R, O>, ExternalError> {
-        self.failure.check()?;
-        if self.run_count() == 0 {
-            return Ok(self.finish_in_memory());
-        }
+    pub fn finish(self) -> Result<SortedStream<R, O>, ExternalError> {
+        self.finish_watched(|_| Ok(()))
+    }
+
+    /// Writes what is left in memory as runs.
+    fn end_runs(&mut self) -> Result<(), ExternalError> {
         if !self.records.is_empty() {
             self.sort_filled();
         }
@@ -248,9 +250,11 @@ impl<R: Record, O: Order<R>> Sorter<R, O> {
         while let Some(outgoing) = self.begin_run()? {
             self.end_run(outgoing)?;
         }
-        while !self.division.takes(self.runs.len() as u64) {
-            self.merge_some()?;
-        }
+        Ok(())
+    }
+
+    /// Merges runs, which the last merge takes.
+    fn merge_last(self) -> Result<SortedStream<R, O>, ExternalError> {
         let Self { store, order, division, runs, memory, .. } = self;
         let merge = Merge::new(runs, order.clone(), memory, division.ahead_blocks)?;
         Ok(SortedStream::new(Source::Merge(merge), store, order, division))

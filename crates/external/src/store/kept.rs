@@ -6,7 +6,8 @@
 //! ```
 //!
 //! 1. What is told as kept is durable.
-//! 2. Blocks of a kept vector are not written again while it lives.
+//! 2. Blocks of a kept vector are not written again while it lives; where room is held
+//!    ([`Store::hold`]) not after that either, until the next phase is kept.
 //! 3. A stamp that is given after a resumption was not given before: what the process that ended
 //!    wrote later is never taken for what the next one writes.
 //! 4. What does not fit the files is an error, when it is resumed or when it is read.
@@ -72,9 +73,17 @@ impl Store {
         })
     }
 
-    /// Has the files go with the store again.
+    /// From now on room that is given back stays as it is, for who reads away what was kept: who
+    /// goes on finds it whole. What was held before is free: call it when what [`Self::keep`] told
+    /// is written down, before anything else is done.
+    pub fn hold(&self) {
+        self.shared.room.lock().hold();
+    }
+
+    /// Has the files go with the store again, and holds no room.
     pub fn let_go(&self) {
         self.shared.is_kept.store(false, Ordering::Relaxed);
+        self.shared.room.lock().let_go();
     }
 
     /// A store that was kept, with `vectors`, which are all that was kept in it; others are gone.
@@ -107,8 +116,10 @@ impl Store {
             .ok_or_else(|| misfit("its vectors are not where vectors can be"))?;
         let lanes = volumes.iter().zip(&kept.files).map(|(io, name)| Lane::found(io, name));
         let lanes = lanes.collect::<Result<Vec<_>, _>>()?;
-        for lane in &lanes {
+        for (index, lane) in lanes.iter().enumerate() {
+            // The last round may end before it comes to the later volumes.
             let rounds = room.end_count() / lanes.len() as u64;
+            let rounds = rounds.saturating_sub(u64::from(index > 0));
             let needed = rounds * u64::from(settings.block_bytes);
             let found = lane.io.byte_count(lane.file);
             if found < needed {

@@ -38,13 +38,15 @@ pub(crate) struct Room {
     peak: u64,
     /// The first block of what is free, and how many there are.
     free: BTreeMap<u64, u64>,
+    /// What was given back since this is held, where it is.
+    held: Option<Vec<Extent>>,
     last_stamp: u32,
 }
 
 impl Room {
     pub(crate) fn new(volume_count: usize) -> Self {
         let unit = volume_count as u64;
-        Self { unit, end: 0, peak: 0, free: BTreeMap::new(), last_stamp: 0 }
+        Self { unit, end: 0, peak: 0, free: BTreeMap::new(), held: None, last_stamp: 0 }
     }
 
     /// The room of a store with these extents in use and nothing else, after `last_stamp`; `None`
@@ -108,10 +110,27 @@ impl Room {
         Ok(Extent { first, count, stamp })
     }
 
+    /// What is given back from now on is not given out again; what was held before is free.
+    pub(crate) fn hold(&mut self) {
+        self.let_go();
+        self.held = Some(Vec::new());
+    }
+
+    /// What was held is free, and nothing more is held.
+    pub(crate) fn let_go(&mut self) {
+        for extent in self.held.take().unwrap_or_default() {
+            self.release(extent);
+        }
+    }
+
     /// Takes back an extent, or the rest of one.
     pub(crate) fn release(&mut self, extent: Extent) {
         let Extent { mut first, mut count, .. } = extent;
         if count == 0 {
+            return;
+        }
+        if let Some(held) = &mut self.held {
+            held.push(extent);
             return;
         }
         if let Some((&before, &before_count)) = self.free.range(..first).next_back()

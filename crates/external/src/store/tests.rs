@@ -77,6 +77,58 @@ fn a_vector_that_was_kept_is_there_again_and_nothing_is_written_over_it() {
     assert_eq!(io.files().len(), 0);
 }
 
+#[test]
+fn what_was_kept_on_several_volumes_may_end_on_any_of_them() {
+    let io = [io(), io(), io()];
+    let settings = Settings { block_bytes: 512, in_flight: 2 };
+    for count in 1..8 {
+        let store = Store::new(&io, settings, Grant::new(1 << 20)).unwrap();
+        // 63 numbers a block.
+        let vector = counting(&store, 63 * count);
+        let (kept_vector, kept) = (vector.kept(), store.keep().unwrap());
+        drop((vector, store));
+        let what = (&kept, &[&kept_vector][..]);
+        let store =
+            Store::resume(&io, settings, Grant::new(1 << 20), Arc::default(), what).unwrap();
+        let vector = Vector::<u64>::resume(&store, &kept_vector).unwrap();
+        assert_eq!(sum(&vector), (63 * count - 1) * 63 * count / 2);
+        store.let_go();
+    }
+}
+
+#[test]
+fn what_was_kept_and_is_read_away_stays_whole_while_room_is_held() {
+    let io = io();
+    let store = store_on(&io);
+    let vector = counting(&store, 1000);
+    let kept_vector = vector.kept();
+    let kept = store.keep().unwrap();
+    store.hold();
+    let mut drain = vector.into_stream().unwrap();
+    while drain.next_record().unwrap().is_some() {}
+    drop(drain);
+    let used = store.used_blocks();
+    let later = counting(&store, 1000);
+    assert_eq!(store.used_blocks(), 2 * used, "it is not written over");
+    store.audit();
+    let (later_vector, later_kept) = (later.kept(), store.keep().unwrap());
+    drop((later, store));
+    let read = |kept: &KeptStore, vector: &KeptVector| {
+        let store = resumed(&io, kept, &[vector]).unwrap();
+        sum(&Vector::<u64>::resume(&store, vector).unwrap())
+    };
+    assert_eq!(read(&kept, &kept_vector), 999 * 500);
+    assert_eq!(read(&later_kept, &later_vector), 999 * 500);
+    let store = resumed(&io, &later_kept, &[&later_vector]).unwrap();
+    let later = Vector::<u64>::resume(&store, &later_vector).unwrap();
+    store.hold();
+    drop(later);
+    assert_eq!(store.used_blocks(), used);
+    store.hold();
+    assert_eq!(store.used_blocks(), 0, "the next phase has the room of the one before");
+    store.let_go();
+}
+
 /// Makes something of a vector that was kept into something else.
 type Change<'c> = &'c dyn Fn(&mut KeptVector);
 

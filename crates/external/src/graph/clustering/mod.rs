@@ -23,11 +23,14 @@ mod random;
 mod tour;
 
 use super::Graph;
+use crate::store::misfit;
 use crate::{
-    ExternalError, Natural, RecordStream, SortedStream, Sorter, Store, Vector, VectorWriter,
+    ExternalError, KeptVector, Natural, RecordStream, SortedStream, Sorter, Store, Vector,
+    VectorWriter,
 };
 use nandu_base::to_u32;
 use random::Random;
+use serde::{Deserialize, Serialize};
 use tour::Tour;
 
 /// Where the lists of a cluster lie: its first entry, and how many entries there are.
@@ -77,6 +80,24 @@ pub struct Clustering {
     spans: Vector<Span>,
     cluster_count: u64,
     cluster_nodes: u64,
+}
+
+/// Clusters of a store that is kept ([`Store::keep`]).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeptClustering {
+    entries: KeptVector,
+    spans: KeptVector,
+    cluster_count: u64,
+    cluster_nodes: u64,
+}
+
+impl KeptClustering {
+    /// The vectors that they are made of.
+    #[must_use]
+    pub const fn vectors(&self) -> [&KeptVector; 2] {
+        [&self.entries, &self.spans]
+    }
 }
 
 /// Each node with its cluster, counted from 0, and the span of each cluster.
@@ -174,6 +195,28 @@ impl Clustering {
         };
         let cluster_of = method.assign(&work)?;
         work.arrange(clusters, cluster_of)
+    }
+
+    /// Where they lie, for [`Self::resume`] in a store that is kept.
+    #[must_use]
+    pub fn kept(&self) -> KeptClustering {
+        let Self { cluster_count, cluster_nodes, .. } = *self;
+        let (entries, spans) = (self.entries.kept(), self.spans.kept());
+        KeptClustering { entries, spans, cluster_count, cluster_nodes }
+    }
+
+    /// Clusters that were kept, in a store that was resumed with their vectors.
+    ///
+    /// # Errors
+    /// As [`Vector::resume`].
+    pub fn resume(store: &Store, kept: &KeptClustering) -> Result<Self, ExternalError> {
+        let KeptClustering { cluster_count, cluster_nodes, .. } = *kept;
+        let entries = Vector::resume(store, &kept.entries)?;
+        if cluster_count > entries.len() {
+            return Err(misfit("there are more clusters than edges"));
+        }
+        let spans = Vector::resume(store, &kept.spans)?;
+        Ok(Self { entries, spans, cluster_count, cluster_nodes })
     }
 
     /// How many clusters there are.

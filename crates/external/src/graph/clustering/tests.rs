@@ -177,3 +177,44 @@ fn a_tour_without_words_in_memory_does_with_the_least_memory() {
     assert_eq!(clustering.map(|clustering| clustering.entry_count()), Ok(1520));
     assert!(store.grant().peak_bytes() <= bytes);
 }
+
+#[test]
+fn clusters_that_were_kept_are_searched_by_another_process() {
+    let class = crate::graph::GraphClass::Grid { width: 30, height: 30 };
+    let io = [crate::testing::memory_io(16 << 20), crate::testing::memory_io(16 << 20)];
+    let settings = crate::Settings { block_bytes: 512, in_flight: 1 };
+    let store = Store::new(&io, settings, crate::Grant::new(GRANT_BYTES)).unwrap();
+    let graph = Graph::build(&store, 900, class.edges(1), 100_000).unwrap();
+    let clustering =
+        Clustering::build(&graph, 7, (&store, &store), 100_000, ClusteringSettings::default());
+    let clustering = clustering.unwrap();
+    let (kept, kept_store) = (clustering.kept(), store.keep().unwrap());
+    let levels = |clustering: &Clustering, store: &Store| {
+        let mut levels = Vec::new();
+        let visit = |node, level| {
+            levels.push((node, level));
+            Ok(())
+        };
+        let pool = crate::graph::PoolSettings::PLAIN;
+        clustering.search(7, store, 200_000, pool, visit).unwrap();
+        levels
+    };
+    drop(graph);
+    let expected = levels(&clustering, &store);
+    drop((clustering, store));
+    let resume = |kept: &KeptClustering| {
+        let what = (&kept_store, &kept.vectors()[..]);
+        let grant = crate::Grant::new(GRANT_BYTES);
+        let store = Store::resume(&io, settings, grant, std::sync::Arc::default(), what)?;
+        Clustering::resume(&store, kept).map(|clustering| (clustering, store))
+    };
+    let (clustering, store) = resume(&kept).unwrap();
+    clustering.audit();
+    assert_eq!(levels(&clustering, &store), expected);
+    drop((clustering, store));
+    let more = KeptClustering { cluster_count: u64::MAX, ..kept.clone() };
+    assert!(resume(&more).unwrap_err().to_string().contains("more clusters than edges"));
+    let swapped =
+        KeptClustering { entries: kept.spans.clone(), spans: kept.entries.clone(), ..kept };
+    assert!(resume(&swapped).unwrap_err().to_string().contains("records of another size"));
+}
