@@ -18,7 +18,7 @@ use super::level::{Level, LevelStream};
 use crate::sort::Sorter;
 use crate::stream::Ahead;
 use crate::vector::LOOKAHEAD_BYTES;
-use crate::{ExternalError, Natural, RecordStream};
+use crate::{ExternalError, Natural, RecordStream, Store};
 
 /// What a search found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,24 +34,50 @@ const LEVEL_COUNT: u64 = 3;
 /// What reads nodes and edges.
 const GATHERER_COUNT: u64 = 2;
 
-/// Searches from `source` and tells `visit` of each node that is reached and of its level, levels
-/// in order, nodes of a level ascending. Takes `bytes` of the store's grant.
+/// As [`Graph::search`], all in the graph's store.
 ///
 /// # Errors
-/// If there is no node `source`, there is not so much memory or it is too little, no room, or the
-/// device fails; and as `visit`.
+/// As [`Graph::search`].
 pub fn mr_bfs(
     graph: &Graph,
     source: u64,
     bytes: u64,
+    visit: impl FnMut(u64, u64) -> Result<(), ExternalError>,
+) -> Result<Bfs, ExternalError> {
+    graph.search(source, graph.store(), bytes, visit)
+}
+
+impl Graph {
+    /// Searches from `source` and tells `visit` of each node that is reached and of its level,
+    /// levels in order, nodes of a level ascending. Levels and all that is sorted lie in `store`,
+    /// on a disk, say, where the graph lies on flash. Takes `bytes` of memory, of the grants of
+    /// both stores.
+    ///
+    /// # Errors
+    /// If there is no node `source`, there is not so much memory or it is too little, no room, or
+    /// a device fails; and as `visit`.
+    pub fn search(
+        &self,
+        source: u64,
+        store: &Store,
+        bytes: u64,
+        visit: impl FnMut(u64, u64) -> Result<(), ExternalError>,
+    ) -> Result<Bfs, ExternalError> {
+        search(self, source, store, bytes, visit)
+    }
+}
+
+fn search(
+    graph: &Graph,
+    source: u64,
+    store: &Store,
+    bytes: u64,
     mut visit: impl FnMut(u64, u64) -> Result<(), ExternalError>,
 ) -> Result<Bfs, ExternalError> {
     graph.check_node(source)?;
-    let store = graph.store();
     // Two levels that are scanned and one that is written, where they are long.
-    let beside_sort = (LEVEL_COUNT + GATHERER_COUNT) * store.stream_bytes()
-        + LEVEL_COUNT * store.block_bytes()
-        + GATHERER_COUNT * LOOKAHEAD_BYTES;
+    let beside_sort = LEVEL_COUNT * (store.stream_bytes() + store.block_bytes())
+        + GATHERER_COUNT * (graph.store().stream_bytes() + LOOKAHEAD_BYTES);
     let mut sorter = Sorter::with_bytes(store, Natural, bytes.saturating_sub(beside_sort))?;
     let (mut nodes, mut edges) = (graph.nodes.gatherer()?, graph.edges.gatherer()?);
     let (mut before, mut current, mut next) =

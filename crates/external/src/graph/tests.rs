@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::testing::{GRANT_BYTES, store};
+use crate::{Grant, Settings};
 use nandu_base::{Rng, to_index};
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -136,6 +137,43 @@ proptest! {
         let counts = store.counts().since(&before);
         prop_assert_eq!((counts.read_blocks, counts.write_blocks), (reads, 0));
     }
+}
+
+#[test]
+fn a_search_of_arrays_on_flash_sorts_on_the_disk_and_finds_the_same_levels() {
+    let io = [crate::testing::memory_io(16 << 20), crate::testing::memory_io(16 << 20)];
+    let (settings, grant) = (Settings { block_bytes: 512, in_flight: 1 }, Grant::new(GRANT_BYTES));
+    let [flash, disk] =
+        [0, 1].map(|volume| Store::new(&io[volume..=volume], settings, grant.clone()).unwrap());
+    let class = GraphClass::Random { nodes: 3000, edges: 9000 };
+    let plain = Plain::new(3000, class.shuffled_edges(1), 5);
+    let edges = class.shuffled_edges(1);
+    let bytes = least_bytes(1) + 8192;
+    let graph = Graph::build_counted((&flash, &disk), edges, 3000, |_| Ok(3000), bytes).unwrap();
+    let arrays = flash.counts();
+    assert_eq!((arrays.read_blocks, arrays.write_blocks), (0, flash.used_blocks()));
+    assert!(disk.counts().write_blocks > 0 && disk.used_blocks() == 0, "edges are sorted there");
+    let search = |store: &Store| {
+        let (before, mut by_level) = ((flash.counts(), disk.counts()), vec![Vec::new(); 99]);
+        let visit = |node, level| {
+            by_level[to_index(level)].push(node);
+            Ok(())
+        };
+        let found = graph.search(5, store, bytes, visit).unwrap();
+        by_level.truncate(to_index(found.level_count));
+        let counts = [flash.counts().since(&before.0), disk.counts().since(&before.1)];
+        (by_level, counts.map(|counts| (counts.read_blocks, counts.write_blocks)))
+    };
+    let (levels, [on_flash, on_disk]) = search(&disk);
+    assert_eq!(levels, plain.by_level());
+    assert_eq!(on_flash.1, 0, "nothing is written beside the arrays");
+    assert!(on_disk.0 > 0 && on_disk.1 > 0, "levels and runs");
+    let (same, [beside, nothing]) = search(&flash);
+    assert_eq!(same, levels);
+    assert_eq!(nothing, (0, 0));
+    assert_eq!(beside, (on_flash.0 + on_disk.0, on_disk.1), "the same requests");
+    assert!(grant.peak_bytes() <= bytes);
+    assert_eq!((disk.used_blocks(), grant.free_bytes()), (0, GRANT_BYTES));
 }
 
 #[test]
