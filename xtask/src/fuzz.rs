@@ -25,10 +25,35 @@ const LIMITS: [&str; 3] = ["-rss_limit_mb=2048", "-timeout=30", "-max_len=32768"
 /// Crates whose example `fuzz_corpus` makes samples.
 const SAMPLING_PACKAGES: [&str; 2] = ["nandu-storage", "nandu-load"];
 /// Samples of the targets that no example makes any for.
-const SAMPLES: [(&str, &str, &str); 3] = [
-    ("manifest", "one-file", "nandu volume 2\nmade 1\nfile 3 0 a\n"),
-    ("setting", "capacity", "capacity=64 MiB\nsector_bytes=512\n"),
-    ("setting", "ssd", "ssd.over_provisioning_ppm=70000\nssd.ftl.unit_bytes=4096\n"),
+const SAMPLES: [(&str, &str, &[u8]); 8] = [
+    ("manifest", "one-file", b"nandu volume 2\nmade 1\nfile 3 0 a\n"),
+    ("setting", "capacity", b"capacity=64 MiB\nsector_bytes=512\n"),
+    ("setting", "ssd", b"ssd.over_provisioning_ppm=70000\nssd.ftl.unit_bytes=4096\n"),
+    // The first byte says of which kind, 4 that the rest tells it.
+    ("edge_list", "text", b"\x04# nodes\n0 1\n1\t2\n2,3\n"),
+    (
+        "edge_list",
+        "matrix-market",
+        b"\x04%%MatrixMarket matrix coordinate pattern symmetric\n3 3 2\n2 1\n3 2\n",
+    ),
+    ("edge_list", "u32", b"\x01\0\0\0\0\x01\0\0\0\x01\0\0\0\x02\0\0\0"),
+    (
+        "edge_list",
+        "gzip",
+        &[
+            0x04, 0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03, 0x33, 0x50, 0x30,
+            0xe4, 0x32, 0x54, 0x30, 0xe2, 0x02, 0x00, 0x6a, 0x1d, 0xbb, 0xd7, 0x08, 0x00, 0x00,
+            0x00,
+        ],
+    ),
+    (
+        "edge_list",
+        "zstd",
+        &[
+            0x04, 0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x58, 0x41, 0x00, 0x00, 0x30, 0x20, 0x31, 0x0a,
+            0x31, 0x20, 0x32, 0x0a, 0x50, 0xbb, 0xb4, 0x4b,
+        ],
+    ),
 ];
 
 /// The command line.
@@ -123,7 +148,7 @@ fn make_corpora(root: &Path, corpora: &Path) -> Result<(), String> {
             .map_err(|error| format!("{}: {error}", directory.display()))
     };
     for (target, name, text) in SAMPLES {
-        put(target, name, text.as_bytes())?;
+        put(target, name, text)?;
     }
     for (target, directory) in [("profile", "profiles"), ("experiment", "experiments")] {
         for path in files_below(&root.join(directory), "toml")? {
