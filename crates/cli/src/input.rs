@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -82,6 +82,11 @@ impl Input {
     /// Bytes of a file.
     pub(crate) const fn byte_count(&self) -> Option<u64> {
         self.byte_count
+    }
+
+    /// Reads a file from this byte on.
+    pub(crate) fn skip_to(&mut self, byte: u64) -> io::Result<()> {
+        self.file.seek(SeekFrom::Start(byte)).map(drop)
     }
 
     /// Waits until there is something to read, be it the end.

@@ -24,7 +24,7 @@ use std::path::Path;
 use tempfile::NamedTempFile;
 
 /// What the names of files begin with that are not whole yet, and that a kill leaves behind.
-const PARTIAL_PREFIX: &str = ".nandu-partial-";
+pub(crate) const PARTIAL_PREFIX: &str = ".nandu-partial-";
 /// A terminal that is narrower breaks lines itself.
 const WIDTH_MIN: usize = 40;
 /// For whom a file of results is: the user's mask says who of these is not.
@@ -167,6 +167,14 @@ pub(crate) enum Unfinished {
 }
 
 impl Unfinished {
+    /// How a file is called until it is whole.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Partial(partial) => Some(partial.path()),
+            Self::Stream(_) => None,
+        }
+    }
+
     /// Where to write.
     pub(crate) fn as_file(&self) -> &File {
         match self {

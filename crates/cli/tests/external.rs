@@ -104,14 +104,53 @@ fn a_search_for_people_tells_levels_requests_and_memory() {
     let directory = place.path();
     stdout_of(directory, &words("graph make grid --width 30 --height 20 grid.txt"));
     let said = stdout_of(directory, &words("graph bfs grid.txt --quiet"));
-    for told in
-        ["600 nodes, 1150 edges", "600 nodes reached from node 0, in 49 levels", "searching"]
-    {
+    for told in [
+        "600 nodes, 1150 edges",
+        "600 nodes reached from node 0, in 49 levels",
+        "The 10 levels with most nodes",
+        "searching",
+    ] {
         assert!(said.contains(told), "{said}");
     }
     fs::write(directory.join("loops.txt"), "0 1\n1 1\n1 2\n").unwrap();
     let said = stdout_of(directory, &words("graph bfs loops.txt"));
     assert!(said.contains("1 edge from a node to itself left out"), "{said}");
+    assert!(!said.contains("with most nodes"), "all three are shown: {said}");
+}
+
+#[test]
+fn records_of_any_size_are_sorted_by_a_key_anywhere() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let mut state = 7_u64;
+    for (record_bytes, key_offset, key_bytes) in [
+        (1, 0, 1),
+        (3, 1, 2),
+        (7, 0, 7),
+        (13, 5, 8),
+        (257, 250, 7),
+        (1000, 999, 1),
+        (4096, 4080, 16),
+    ] {
+        let byte = |_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            state.to_be_bytes()[0]
+        };
+        let bytes: Vec<u8> = (0..record_bytes * 1501).map(byte).collect();
+        fs::write(directory.join("in"), &bytes).unwrap();
+        let mut records: Vec<&[u8]> = bytes.chunks(record_bytes).collect();
+        records.sort_by_key(|record| (&record[key_offset..key_offset + key_bytes], *record));
+        let document = json_of(
+            directory,
+            &format!(
+                "external sort in --record-bytes {record_bytes} --key-offset {key_offset} \
+                 --key-bytes {key_bytes} {SMALL} --block-size 8KiB -o out --overwrite"
+            ),
+        );
+        assert_eq!(document["record_count"], 1501);
+        assert_eq!(document["run_count"].as_u64().unwrap() > 1, record_bytes >= 1000, "{document}");
+        assert!(fs::read(directory.join("out")).unwrap() == records.concat(), "{record_bytes}");
+    }
 }
 
 #[test]
@@ -156,7 +195,12 @@ fn what_is_no_graph_is_told_with_its_place_and_leaves_nothing() {
             "external sort odd.u64 --record-bytes 16 --key-bytes 8 -o x",
             "at byte 16: it ends after 8",
         ),
-        ("external sort odd.u64 --record-bytes 7 --key-bytes 7 -o x", "records have one of"),
+        ("external sort odd.u64 --record-bytes 4097 --key-bytes 7 -o x", "have 1 to 4096 bytes"),
+        ("external sort odd.u64 --record-bytes 0 --key-bytes 1 -o x", "have 1 to 4096 bytes"),
+        (
+            "external sort odd.u64 --record-bytes 7 --key-bytes 7 -o x",
+            "at byte 21: it ends after 3",
+        ),
         ("external sort odd.u64 --record-bytes 8 --key-bytes 9 -o x", "the key ends at byte 9"),
         ("external rank odd.u64 -o x", "of the list"),
     ] {

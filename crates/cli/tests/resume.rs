@@ -1,5 +1,5 @@
-//! `nandu graph bfs --keep` and `--resume`: whatever ends it, wherever, another process comes to the
-//! same levels; what does not fit is an error.
+//! `--keep` and `--resume` of `nandu graph bfs` and `nandu external`: whatever ends it, wherever, another
+//! process comes to the same result; what does not fit is an error.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -33,13 +33,40 @@ fn levels_of(directory: &Path) -> Value {
     json_of(&stdout_of(directory, &words(ASKED)))["levels"].clone()
 }
 
-/// Waits until a run has written its graph, and searches.
+/// What a run has written down that it reached; null if nothing.
+fn reached(directory: &Path) -> Value {
+    let list = fs::read_to_string(directory.join("run/run.json")).unwrap_or_default();
+    serde_json::from_str::<Value>(&list).map_or(Value::Null, |list| list["run"]["reached"].clone())
+}
+
+/// Kills a run soon after each thing that it writes down, and goes on, until it comes to its end; says
+/// what it wrote down each time, and what it says at its end.
+fn killed_at_each_note(directory: &Path, asked: &str) -> (Vec<Value>, Value) {
+    let mut notes = Vec::new();
+    loop {
+        let before = reached(directory);
+        let how = if directory.join("run/run.json").exists() { "--resume" } else { "--keep" };
+        let mut child = start(directory, &words(&format!("{asked} {how} run")));
+        let is_new = |now: &Value| now.is_object() && *now != before;
+        while !is_new(&reached(directory)) && child.try_wait().unwrap().is_none() {
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+        // Some time later, so that the next phase has begun to write.
+        std::thread::park_timeout(Duration::from_millis(notes.len() as u64 % 3 * 2));
+        child.kill().unwrap();
+        let output = child.wait_with_output().unwrap();
+        if output.status.code() == Some(0) {
+            return (notes, json_of(&String::from_utf8(output.stdout).unwrap()));
+        }
+        assert_eq!(output.status.code(), None, "{asked} {how}: {}", stderr(&output));
+        notes.push(reached(directory));
+        assert!((notes.len() as u64) < KILLS_MAX, "{asked}: no run comes to its end");
+    }
+}
+
+/// Waits until a run has written something down.
 fn wait_for_search(directory: &Path, child: &mut Child) {
-    let is_searching = || {
-        let list = fs::read_to_string(directory.join("run/run.json")).unwrap_or_default();
-        list.contains("\"searched\": {")
-    };
-    while !is_searching() {
+    while !reached(directory).is_object() {
         assert_eq!(child.try_wait().unwrap(), None, "it takes longer than we look");
         std::thread::park_timeout(Duration::from_millis(1));
     }
@@ -167,4 +194,193 @@ fn what_cannot_be_kept_is_refused_before_anything_is_made() {
         assert!(said.contains(told), "{line}: {said}");
         assert_eq!(names(directory), ["g.txt", "words"], "{line}");
     }
+}
+
+/// Directories for devices, and how they are named.
+fn make_devices(directory: &Path) -> [&'static str; 4] {
+    for name in ["a", "b", "c", "d"] {
+        fs::create_dir(directory.join(name)).unwrap();
+    }
+    [".", "a,b", "flash=a,disk=b", "flash=a,flash=b,disk=c,disk=d"]
+}
+
+/// That nothing is left behind on devices, and what there is beside them.
+fn names_beside_devices(directory: &Path) -> Vec<String> {
+    for name in ["a", "b", "c", "d"] {
+        assert_eq!(names(&directory.join(name)), [""; 0], "{name}");
+    }
+    names(directory)
+}
+
+#[test]
+fn a_search_that_is_killed_at_each_phase_boundary_finds_the_same_levels_on_any_devices() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    make(directory, "random --nodes 20000 --edges 60000");
+    let expected = levels_of(directory);
+    let devices = make_devices(directory);
+    let before = names_beside_devices(directory);
+    for (algorithm, phases) in [("mr", &["graph"][..]), ("mm", &["graph", "clusters"])] {
+        for device in devices {
+            let asked = format!(
+                "graph bfs g.u64 --memory 2MiB --algorithm {algorithm} --device {device} --quiet --json"
+            );
+            let (notes, document) = killed_at_each_note(directory, &asked);
+            assert_eq!(document["levels"], expected, "{asked}");
+            assert_eq!(document["was_resumed"], true, "{asked}");
+            assert_eq!(document["read_edge_count"], 60_000, "{asked}");
+            assert_eq!(notes.len(), phases.len(), "{asked}");
+            for (note, phase) in notes.iter().zip(phases) {
+                assert!(note["phase"][phase].is_object(), "{asked}: {note}");
+            }
+            assert_eq!(names_beside_devices(directory), before, "{asked}");
+        }
+    }
+}
+
+#[test]
+fn clusters_that_are_kept_go_on_only_where_all_is_as_it_was() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    make(directory, "random --nodes 20000 --edges 60000");
+    let asked = "graph bfs g.u64 --memory 1MiB --algorithm mm --quiet --json";
+    let mut child = start(directory, &words(&format!("{asked} --keep run")));
+    while !reached(directory)["phase"]["clusters"].is_object() {
+        assert_eq!(child.try_wait().unwrap(), None, "it takes longer than we look");
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
+    interrupt(&child);
+    let output = child.wait_with_output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("its clusters are kept; go on with --resume run"), "{said}");
+    let resume = format!("{asked} --resume run");
+    let refused = |line: &str, code: i32, told: &str| {
+        let said = failure_of(directory, &words(line), code);
+        assert!(said.contains(told) && !said.contains("panicked"), "{line}: {said}");
+    };
+    refused(&format!("{resume} --cluster-nodes 9"), 2, "begun with --cluster-nodes null, not 9");
+    refused(&resume.replace(" mm", " mr"), 2, "begun with --algorithm \"mm\", not \"mr\"");
+    let sort =
+        "external sort g.u64 --record-bytes 16 --key-bytes 8 -o out --memory 1MiB --resume run";
+    refused(sort, 2, "begun with command \"graph bfs\", not \"external sort\"");
+    damage_each_way(&store_of(directory), &|told| refused(&resume, 3, told));
+    let document = json_of(&stdout_of(directory, &words(&resume)));
+    assert_eq!(document["levels"], levels_of(directory));
+    assert_eq!(names(directory), ["g.u64"]);
+}
+
+/// Changes and cuts the file of a store, has somebody be `refused`, and restores it.
+fn damage_each_way(store: &Path, refused: &dyn Fn(&str)) {
+    let bytes = fs::read(store).unwrap();
+    let file = fs::File::options().write(true).open(store).unwrap();
+    for at in (0..bytes.len()).step_by(4096) {
+        file.write_all_at(&[bytes[at] ^ 1], at as u64).unwrap();
+    }
+    refused("it is not what was written there");
+    file.write_all_at(&bytes, 0).unwrap();
+    file.set_len(4096).unwrap();
+    refused("what was kept of a run");
+    file.write_all_at(&bytes, 0).unwrap();
+    // As long as it has to be, and holes where something was.
+    file.set_len(0).unwrap();
+    file.set_len(bytes.len() as u64).unwrap();
+    refused("it is not what was written there");
+    file.write_all_at(&bytes, 0).unwrap();
+}
+
+/// Writes a file of records that no size in the list of sizes fits; the file sorted by the key, which
+/// is the five bytes from the third on.
+fn make_records(directory: &Path, count: u64) -> Vec<u8> {
+    let mut state = 1_u64;
+    let mut records: Vec<[u8; 13]> = (0..count)
+        .map(|number| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let mut record = [0; 13];
+            record[..8].copy_from_slice(&(state >> 24).to_be_bytes());
+            record[8..].copy_from_slice(&number.to_be_bytes()[3..]);
+            record
+        })
+        .collect();
+    fs::write(directory.join("in"), records.concat()).unwrap();
+    records.sort_by_key(|record| (record[3..8].to_vec(), *record));
+    records.concat()
+}
+
+/// Memory of eight blocks, of which a merge takes five or seven.
+const SORT: &str = "external sort in --record-bytes 13 --key-offset 3 --key-bytes 5 --memory 1MiB \
+                    --block-size 128KiB -o out --quiet --json";
+
+#[test]
+fn a_sort_that_is_killed_after_each_note_gives_the_same_file_on_any_devices() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let expected = make_records(directory, 450_000);
+    let devices = make_devices(directory);
+    let before = names_beside_devices(directory);
+    let plain = json_of(&stdout_of(directory, &words(SORT)));
+    assert!(fs::read(directory.join("out")).unwrap() == expected);
+    for device in [devices[0], devices[1], devices[3]] {
+        fs::remove_file(directory.join("out")).unwrap();
+        let asked = format!("{SORT} --device {device}");
+        let (notes, document) = killed_at_each_note(directory, &asked);
+        assert!(fs::read(directory.join("out")).unwrap() == expected, "{asked}");
+        assert_eq!(document["was_resumed"], true, "{asked}");
+        for count in ["record_count", "run_count"] {
+            assert_eq!(document[count], plain[count], "{asked}");
+        }
+        let runs = |note: &Value| note["runs"].as_array().unwrap().len();
+        let formed = notes.windows(2).filter(|pair| runs(&pair[0]) < runs(&pair[1])).count();
+        let merged = notes.windows(2).filter(|pair| runs(&pair[0]) > runs(&pair[1])).count();
+        assert!(formed >= 1 && merged >= 1, "{asked}: {formed} {merged}");
+        assert!(document["read_bytes"].as_u64() < plain["read_bytes"].as_u64(), "{document}");
+        let mut after = names_beside_devices(directory);
+        after.retain(|name| name != "out");
+        assert_eq!(after, before, "{asked}: nothing is left behind");
+    }
+}
+
+#[test]
+fn a_sort_goes_on_only_where_all_is_as_it_was() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let expected = make_records(directory, 300_000);
+    let mut child = start(directory, &words(&format!("{SORT} --keep run")));
+    while !reached(directory).is_object() {
+        assert_eq!(child.try_wait().unwrap(), None, "it takes longer than we look");
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
+    interrupt(&child);
+    let output = child.wait_with_output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("sorted runs are kept; go on with --resume run"), "{said}");
+    let resume = format!("{SORT} --resume run");
+    let refused = |line: &str, code: i32, told: &str| {
+        let said = failure_of(directory, &words(line), code);
+        assert!(said.contains(told) && !said.contains("panicked"), "{line}: {said}");
+        assert!(!directory.join("out").exists());
+    };
+    refused(
+        &resume.replace("--key-bytes 5", "--key-bytes 4"),
+        2,
+        "begun with --key-bytes 5, not 4",
+    );
+    refused(&resume.replace("128KiB", "64KiB"), 2, "begun with --block-size 131072, not 65536");
+    refused(&format!("{SORT} --keep run"), 2, "it is not empty");
+    damage_each_way(&store_of(directory), &|told| refused(&resume, 3, told));
+    let input = fs::read(directory.join("in")).unwrap();
+    let changed = fs::metadata(directory.join("in")).unwrap().modified().unwrap();
+    fs::write(directory.join("in"), &input[13..]).unwrap();
+    refused(&resume, 2, "in: it was changed since the run in run was begun");
+    fs::write(directory.join("in"), &input).unwrap();
+    fs::File::options()
+        .write(true)
+        .open(directory.join("in"))
+        .unwrap()
+        .set_modified(changed)
+        .unwrap();
+    stdout_of(directory, &words(&resume.replace("1MiB", "2MiB")));
+    assert!(fs::read(directory.join("out")).unwrap() == expected, "memory may be another");
+    assert_eq!(names(directory), ["in", "out"]);
 }

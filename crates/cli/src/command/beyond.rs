@@ -20,7 +20,7 @@ use nandu::{DeviceVolume, DirectoryOptions, DirectoryVolume, StorageError, Volum
 use nandu_base::ByteCount;
 use nandu_drives::profile::{Profile, SimOptions};
 use nandu_drives::target::Target;
-use nandu_external::{Grant, Io, IoCounts, KeptStore, KeptVector, Settings, Store};
+use nandu_external::{ExternalError, Grant, Io, IoCounts, KeptStore, KeptVector, Settings, Store};
 use serde::Serialize;
 use std::fs;
 use std::io;
@@ -119,11 +119,12 @@ struct Directory {
     stays: Option<Arc<AtomicBool>>,
 }
 
-/// Temporary files of a run that outlives its process. Those that are read and written in order,
-/// beside others, do not stay.
+/// Temporary files of a run that outlives its process. Where there are roles, those of one stay.
 pub(crate) struct Keeping<'k> {
     /// What the names of its directories have in common, letters and digits.
     pub(crate) name: &'k str,
+    /// The role of those that stay.
+    pub(crate) role: Role,
     /// Whether they stay when the program ends.
     pub(crate) stays: &'k Arc<AtomicBool>,
     /// Whether they are there, and needed; else what there is goes.
@@ -275,10 +276,11 @@ fn in_directory(
             let made = tempfile::Builder::new().prefix(DIRECTORY_PREFIX).tempdir_in(target);
             (made.map_err(failed)?.keep(), None)
         }
-        Some(Keeping { name, stays, is_found }) => {
+        Some(Keeping { name, role: kept_role, stays, is_found }) => {
             let parent = fs::canonicalize(target).map_err(failed)?;
             let path = parent.join(format!("{DIRECTORY_PREFIX}{name}-{index}"));
-            let stays = Some(Arc::clone(stays)).filter(|_| *role != Role::Disk);
+            let has_kept = *role == Role::All || role == kept_role;
+            let stays = Some(Arc::clone(stays)).filter(|_| has_kept);
             if *is_found && stays.is_some() {
                 let volume = open_store(&path)?;
                 return Ok((Box::new(volume), Directory { path, stays }));
@@ -322,38 +324,37 @@ impl Places {
     /// A store for what is read anywhere, and one for what is read in order, which is the same one
     /// where there are no roles.
     pub(crate) fn stores(&self) -> Result<(Store, Store), Failure> {
-        let store = |role| -> Result<Store, Failure> {
+        self.stores_of(|_, volumes, grant, stop| {
+            Store::stoppable(volumes, self.settings, grant, stop)
+        })
+    }
+
+    /// The same where that of `kept_role`, or the only one, was kept, with these vectors.
+    pub(crate) fn stores_resumed(
+        &self,
+        kept_role: Role,
+        kept: (&KeptStore, &[&KeptVector]),
+    ) -> Result<(Store, Store), Failure> {
+        self.stores_of(|role, volumes, grant, stop| match role == Role::All || role == kept_role {
+            true => Store::resume(volumes, self.settings, grant, stop, kept),
+            false => Store::stoppable(volumes, self.settings, grant, stop),
+        })
+    }
+
+    fn stores_of(
+        &self,
+        make: impl Fn(Role, &[Io], Grant, Arc<AtomicBool>) -> Result<Store, ExternalError>,
+    ) -> Result<(Store, Store), Failure> {
+        let store = |role| {
             let of_role = self.volumes.iter().filter(|volume| volume.0 == role);
             let volumes: Vec<Io> = of_role.map(|(_, io)| io.clone()).collect();
-            let stop = self.interrupt.flag();
-            Ok(Store::stoppable(&volumes, self.settings, self.grant.clone(), stop)?)
+            make(role, &volumes, self.grant.clone(), self.interrupt.flag())
         };
         if self.volumes.iter().all(|(role, _)| *role == Role::All) {
             let all = store(Role::All)?;
             return Ok((all.clone(), all));
         }
         Ok((store(Role::Flash)?, store(Role::Disk)?))
-    }
-
-    /// The same where the first one was kept, with these vectors.
-    pub(crate) fn stores_resumed(
-        &self,
-        kept: (&KeptStore, &[&KeptVector]),
-    ) -> Result<(Store, Store), Failure> {
-        let is_first = |role| role != Role::Disk;
-        let of = |is_wanted: &dyn Fn(Role) -> bool| -> Vec<Io> {
-            let of_role = self.volumes.iter().filter(|volume| is_wanted(volume.0));
-            of_role.map(|(_, io)| io.clone()).collect()
-        };
-        let stop = || self.interrupt.flag();
-        let (volumes, grant) = (of(&is_first), self.grant.clone());
-        let first = Store::resume(&volumes, self.settings, grant, stop(), kept)?;
-        let others = of(&|role| !is_first(role));
-        if others.is_empty() {
-            return Ok((first.clone(), first));
-        }
-        let second = Store::stoppable(&others, self.settings, self.grant.clone(), stop())?;
-        Ok((first, second))
     }
 
     /// What was asked for, and what it took.

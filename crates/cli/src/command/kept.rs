@@ -1,23 +1,24 @@
-//! A search that outlives its process: what is written down when a phase has ended, and how another
+//! Work that outlives its process: what is written down when a phase has ended, and how another
 //! process goes on.
 //!
 //! ```text
 //!   begin ─► run.json: what is asked, of which file, how directories are called
-//!   graph is written ─► its files synced ─► run.json: the graph, too ─► search ─► all removed
-//!      │ an end here: begun anew                    │ an end here: searched again
+//!   a phase ends ─► its files synced ─► run.json: what was reached, too ─► the next phase … ─► all removed
+//!      │ an end before that: begun anew                │ an end here: the next phase again
 //! ```
 //!
 //! 1. The list is durable before the next phase begins: it is written under another name, synced
 //!    and renamed, and its directory synced.
 //! 2. Who goes on asks the same of the same file, by its size and the time of its last change.
-//! 3. What was kept goes when the search is done, or fails before there is a graph to be kept.
+//! 3. What was kept goes when the work is done, or fails before anything was reached.
 
-use crate::command::beyond::{Keeping, sync_folders};
+use crate::command::beyond::{Keeping, Role, sync_folders};
 use crate::failure::Failure;
 use crate::json;
+use crate::output::{PARTIAL_PREFIX, Unfinished};
+use clap::Args;
 use nandu_base::hash::FixedHasher;
-use nandu_external::graph::KeptGraph;
-use nandu_external::{IoCounts, KeptStore};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fs::{self, File};
@@ -32,12 +33,56 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const NAME: &str = "run.json";
 const NEW_NAME: &str = "run.json.new";
 /// The version of the list.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// The longest list: extents of 64 MiB of the largest store have some megabytes.
 const BYTES_MAX: u64 = 64 << 20;
 
 /// What is asked, by the names of options.
 pub(super) type Asked = serde_json::Map<String, Value>;
+
+/// Whether what is needed to go on is kept, and where.
+#[derive(Debug, Args)]
+pub(super) struct KeepArguments {
+    /// Keep in this directory, which is made, what is needed to go on after an end in the middle
+    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
+    keep: Option<PathBuf>,
+    /// Go on with what was kept in this directory; all else is asked as before, but for the memory
+    #[arg(long, value_name = "DIR")]
+    resume: Option<PathBuf>,
+}
+
+impl KeepArguments {
+    /// What is kept of work on `input`, or was, if any is asked for.
+    pub(super) fn kept(
+        &self,
+        input: &Path,
+        role: Role,
+        asked: impl FnOnce() -> Result<Asked, Failure>,
+    ) -> Result<Option<Kept>, Failure> {
+        match (&self.keep, &self.resume) {
+            (Some(directory), _) => Kept::begin(directory, input, role, asked()?).map(Some),
+            (None, Some(directory)) => Kept::resume(directory, input, role, &asked()?).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// Whether it goes on with what was kept.
+    pub(super) const fn is_resumed(&self) -> bool {
+        self.resume.is_some()
+    }
+}
+
+/// What is asked of `command` about a file, by the names of options.
+pub(super) fn asked_of<const N: usize>(
+    command: &str,
+    file: &Path,
+    options: [(&str, Value); N],
+) -> Asked {
+    let file = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    let begun = [("command", command.into()), ("file", file.to_string_lossy().into())];
+    let pairs = begun.into_iter().chain(options);
+    pairs.map(|(name, value)| (name.to_owned(), value)).collect()
+}
 
 /// What is written down.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -50,19 +95,10 @@ struct Run {
     /// Bytes of the input, and when it was changed last.
     input_bytes: u64,
     input_changed: (i64, i64),
-    searched: Option<KeptSearch>,
-}
-
-/// A graph that was written, and what it took.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct KeptSearch {
-    pub(super) store: KeptStore,
-    pub(super) graph: KeptGraph,
-    pub(super) format: String,
-    pub(super) edge_count: u64,
-    pub(super) self_loop_count: u64,
-    pub(super) building: IoCounts,
+    /// The output that was begun beside its place, and may be left there.
+    partial: Option<PathBuf>,
+    /// What was reached, which its command knows.
+    reached: Option<Value>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -76,13 +112,15 @@ struct Sealed {
 pub(super) struct Kept {
     directory: PathBuf,
     run: Run,
+    /// Where the files lie that stay.
+    role: Role,
     /// Whether all stays when the program ends.
     stays: Arc<AtomicBool>,
 }
 
 impl Kept {
     /// Begins in a directory that is new or empty.
-    pub(super) fn begin(directory: &Path, input: &Path, asked: Asked) -> Result<Self, Failure> {
+    fn begin(directory: &Path, input: &Path, role: Role, asked: Asked) -> Result<Self, Failure> {
         let failed = |error: &io::Error| {
             Failure::system(format!("cannot make {}", directory.display()), error)
         };
@@ -103,17 +141,18 @@ impl Kept {
         let mut hasher = FixedHasher::default();
         hasher.write(place.as_os_str().as_bytes());
         let name = format!("{:016x}", hasher.finish());
-        let (searched, version) = (None, VERSION);
-        let run = Run { version, name, asked, input_bytes, input_changed, searched };
-        let kept = Self { directory: directory.to_path_buf(), run, stays: Arc::default() };
+        let (partial, reached, version) = (None, None, VERSION);
+        let run = Run { version, name, asked, input_bytes, input_changed, partial, reached };
+        let kept = Self { directory: directory.to_path_buf(), run, role, stays: Arc::default() };
         kept.write()?;
         Ok(kept)
     }
 
     /// Goes on with what was kept, if it was the same that was asked.
-    pub(super) fn resume(directory: &Path, input: &Path, asked: &Asked) -> Result<Self, Failure> {
+    fn resume(directory: &Path, input: &Path, role: Role, asked: &Asked) -> Result<Self, Failure> {
         let run = read(&directory.join(NAME))?;
-        for (name, value) in asked {
+        // From behind: first the file and the command, then its options.
+        for (name, value) in asked.iter().rev() {
             let begun = run.asked.get(name).unwrap_or(&Value::Null);
             if begun != value {
                 return Err(Failure::input(format!(
@@ -131,39 +170,60 @@ impl Kept {
                 directory.display()
             )));
         }
-        // Whatever goes wrong from here on, a graph is not lost.
-        let stays = Arc::new(AtomicBool::new(run.searched.is_some()));
-        Ok(Self { directory: directory.to_path_buf(), run, stays })
+        // Whatever goes wrong from here on, what was reached is not lost.
+        let stays = Arc::new(AtomicBool::new(run.reached.is_some()));
+        Ok(Self { directory: directory.to_path_buf(), run, role, stays })
     }
 
     /// Where files are made and found.
     pub(super) fn keeping(&self) -> Keeping<'_> {
-        let is_found = self.run.searched.is_some();
-        Keeping { name: &self.run.name, stays: &self.stays, is_found }
+        let is_found = self.run.reached.is_some();
+        Keeping { name: &self.run.name, role: self.role, stays: &self.stays, is_found }
     }
 
-    /// The graph that was written, if one was.
-    pub(super) const fn searched(&self) -> Option<&KeptSearch> {
-        self.run.searched.as_ref()
+    /// What was reached, if anything was.
+    pub(super) fn reached<P: DeserializeOwned>(&self) -> Result<Option<P>, Failure> {
+        let Some(reached) = self.run.reached.clone() else { return Ok(None) };
+        serde_json::from_value(reached).map(Some).map_err(|error| {
+            let list = self.directory.join(NAME);
+            Failure::input(format!("{}: it is no list of a run: {error}", list.display()))
+        })
     }
 
-    /// Writes down a graph whose files are durable: from now on they stay.
-    pub(super) fn note_graph(&mut self, searched: KeptSearch) -> Result<(), Failure> {
-        self.run.searched = Some(searched);
+    /// Writes down what was reached, whose files are durable: from now on they stay.
+    pub(super) fn note(&mut self, reached: &impl Serialize) -> Result<(), Failure> {
+        let reached = serde_json::to_value(reached).expect("numbers, names and places are JSON");
+        self.run.reached = Some(reached);
         self.write()?;
         self.stays.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    /// How a run fails, if its graph stays.
-    pub(super) fn explain(&self, failure: Failure) -> Failure {
+    /// Writes down where an output was begun; one that an end left is removed.
+    pub(super) fn note_output(&mut self, output: &Unfinished) -> Result<(), Failure> {
+        if let Some(left) = &self.run.partial {
+            let name = left.file_name().and_then(|name| name.to_str());
+            if name.is_some_and(|name| name.starts_with(PARTIAL_PREFIX)) {
+                // What cannot be removed says by its name what it is.
+                let _ = fs::remove_file(left);
+            }
+        }
+        self.run.partial = output.path().map(|path| {
+            // Who goes on may be in another directory.
+            std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+        });
+        self.write()
+    }
+
+    /// How a run fails, if `what` was reached and stays.
+    pub(super) fn explain(&self, failure: Failure, what: &str) -> Failure {
         if !self.stays.load(Ordering::Relaxed) {
             return failure;
         }
         let directory = self.directory.display();
         match failure.is_interrupted() {
             true => Failure::interrupted(format!(
-                "the graph is kept; go on with --resume {directory} in place of --keep"
+                "{what} kept; go on with --resume {directory} in place of --keep"
             )),
             false => failure.followed_by(&format!("what is kept stays, see {directory}")),
         }

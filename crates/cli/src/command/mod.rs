@@ -10,6 +10,7 @@ mod explain;
 mod external;
 mod graph;
 mod inside;
+mod kept;
 mod list;
 mod load;
 mod man;

@@ -33,6 +33,26 @@ impl Records {
         Arc::clone(&self.read_bytes)
     }
 
+    /// Passes over so many, before any was given.
+    ///
+    /// # Errors
+    /// If there are fewer, or the input cannot be read from anywhere.
+    pub(super) fn skip(&mut self, count: u64) -> Result<(), Failure> {
+        if count == 0 {
+            return Ok(());
+        }
+        let bytes = count.checked_mul(self.record_bytes as u64);
+        let bytes = bytes.filter(|&bytes| self.input.byte_count().is_some_and(|all| bytes <= all));
+        let Some(bytes) = bytes else {
+            let name = &self.name;
+            return Err(Failure::input(format!("{name}: it has fewer records than were sorted")));
+        };
+        let skipped = self.input.skip_to(bytes);
+        skipped.map_err(|error| Failure::system(format!("cannot read {}", self.name), &error))?;
+        self.read_bytes.store(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
     /// The next one; `None` at the end.
     ///
     /// # Errors

@@ -2,7 +2,8 @@
 
 use super::records::Records;
 use crate::Context;
-use crate::command::beyond::{BeyondArguments, Course, Means, at_work, counts_of};
+use crate::command::beyond::{BeyondArguments, Course, Means, Places, Role, at_work, counts_of};
+use crate::command::kept::{Asked, KeepArguments, Kept, asked_of};
 use crate::failure::Failure;
 use crate::input::Input;
 use crate::output::{OutputFiles, cannot_write};
@@ -11,18 +12,23 @@ use crate::run_facts::RunFacts;
 use clap::{Args, ValueEnum};
 use nandu_base::ByteCount;
 use nandu_base::words::counted;
-use nandu_external::{By, IoCounts, RecordStream, Sorter, Store};
-use serde::Serialize;
+use nandu_external::{By, IoCounts, KeptStore, KeptVector, Order, RecordStream, Sorter, Store};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Records between two looks at whether to stop.
 const RECORDS_PER_LOOK: u64 = 4096;
 /// The longest key.
 const KEY_BYTES_MAX: u32 = 16;
+/// The longest record.
+const RECORD_BYTES_MAX: usize = 4096;
+/// Runs are written down when there are so many parts of the input more of them.
+const NOTES_OF_RUNS: u64 = 8;
 
 const STEPS: [&str; 2] = ["reading records", "writing the sorted file"];
 
@@ -34,10 +40,14 @@ Examples:
       --key-type little-endian
   nandu external sort gensort.dat --record-bytes 100 --key-bytes 10 \\
       --memory 1GiB --device /mnt/ssd -o sorted.dat
+  nandu external sort log.dat --record-bytes 48 --key-bytes 8 -o sorted.dat --keep run
+                                            and, whatever ended it, --resume run in place of --keep
 
 The key is the first bytes of a record, or those from --key-offset on. Records with equal keys come in \
 the order of all their bytes. Temporary files take as much room as FILE, where that is larger than \
-the memory.")]
+the memory; with --keep up to twice as much. In memory and in temporary files a record has the next of \
+these sizes: 4, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 100, 128, 160, 192, 256, 384, 512, 768, \
+1024, 2048 and 4096 bytes.")]
 pub(super) struct SortArguments {
     /// The file
     file: PathBuf,
@@ -61,6 +71,8 @@ pub(super) struct SortArguments {
     files: OutputFiles,
     #[command(flatten)]
     beyond: BeyondArguments,
+    #[command(flatten)]
+    keep: KeepArguments,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -89,6 +101,7 @@ struct Report<'a> {
     record_count: u64,
     /// Runs that were written before the last merge; none where all fitted into memory.
     run_count: usize,
+    was_resumed: bool,
     #[serde(flatten)]
     counts: IoCounts,
     run: RunFacts,
@@ -128,50 +141,66 @@ struct Sorted {
     counts: IoCounts,
 }
 
-/// A sort of records of some size.
-type Sort = fn(&Store, Records, Key, &File, &Path, &Course) -> Result<Sorted, Failure>;
+/// What a sort is given.
+struct Job {
+    store: Store,
+    records: Records,
+    record_bytes: usize,
+    key: Key,
+    file: File,
+    output: PathBuf,
+    begun: Option<KeptSort>,
+    keeper: Keeper,
+}
 
-/// The sizes of records that there are, each with its sort.
+/// The runs of a sort that are kept.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeptSort {
+    store: KeptStore,
+    runs: Vec<KeptVector>,
+    /// How many were written, those among them that were merged.
+    run_count: usize,
+}
+
+/// Writes down runs as they come, if anybody wants that.
+struct Keeper {
+    kept: Option<Arc<Mutex<Kept>>>,
+    /// Records between two notes, and those that are noted.
+    step: u64,
+    noted: u64,
+    /// Runs that were merged before this process.
+    merged_run_count: usize,
+}
+
+/// A sort of records of some size.
+type Sort = fn(Job, &Course) -> Result<Sorted, Failure>;
+
+/// The sizes of records that there are, ascending, each with its sort.
 macro_rules! sizes {
     ($($bytes:literal),*) => {
         const SIZES: &[(usize, Sort)] = &[$(($bytes, sort::<$bytes>)),*];
     };
 }
 
-sizes!(4, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 100, 128, 160, 192, 256, 512);
+sizes!(
+    4, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 100, 128, 160, 192, 256, 384, 512, 768, 1024,
+    2048, 4096
+);
 
 /// Sorts what the command names.
 pub(super) fn run(arguments: &SortArguments, context: &Context) -> Result<(), Failure> {
     let key = arguments.key()?;
     arguments.beyond.check()?;
     arguments.files.check(&arguments.output)?;
-    let (input, name) = Input::named(&arguments.file, &context.interrupt)?;
-    let input_bytes = input.byte_count();
-    let places = arguments.beyond.places(input_bytes.unwrap_or(0), &context.interrupt)?;
-    let stores = places.stores()?;
-    let found = SIZES.iter().find(|(bytes, _)| *bytes == arguments.record_bytes);
-    let sort = found.expect("the size was checked").1;
-    let partial = arguments.files.begin(&arguments.output)?;
-    let records = Records::new(input, name, arguments.record_bytes);
-    let course = Arc::new(Course::default());
-    course.expect(input_bytes.unwrap_or(0));
-    let read_bytes = records.read_bytes();
-    let look = |step| {
-        if step == 0 {
-            course.reach(read_bytes.load(Ordering::Relaxed));
-        }
-    };
-    let progress = Progress::new(context, STEPS.len());
-    let file = partial.as_file().try_clone();
-    let file = file.map_err(|error| cannot_write(&arguments.output, &error))?;
-    let work = {
-        let (course, output) = (Arc::clone(&course), arguments.output.clone());
-        let store = stores.1.clone();
-        move || sort(&store, records, key, &file, &output, &course)
-    };
-    let sorted = at_work(&progress, &STEPS, &course, look, work)?;
-    arguments.files.finish(partial, &arguments.output)?;
-    drop(progress);
+    let kept = arguments.keep.kept(&arguments.file, Role::Disk, || arguments.asked())?;
+    let kept = kept.map(|kept| Arc::new(Mutex::new(kept)));
+    let outcome = find(arguments, key, kept.as_ref(), context);
+    let (sorted, means) = outcome.map_err(|failure| match &kept {
+        Some(kept) => locked(kept).explain(failure, "sorted runs are"),
+        None => failure,
+    })?;
+    drop(kept);
     let report = Report {
         file: &arguments.file,
         output: &arguments.output,
@@ -179,9 +208,10 @@ pub(super) fn run(arguments: &SortArguments, context: &Context) -> Result<(), Fa
         key_bytes: arguments.key_bytes,
         key_offset: arguments.key_offset,
         key_type: arguments.key_type,
-        means: places.means(&arguments.beyond),
+        means,
         record_count: sorted.record_count,
         run_count: sorted.run_count,
+        was_resumed: arguments.keep.is_resumed(),
         counts: sorted.counts,
         run: RunFacts::since(context.started),
     };
@@ -191,44 +221,172 @@ pub(super) fn run(arguments: &SortArguments, context: &Context) -> Result<(), Fa
     }
 }
 
-fn sort<const N: usize>(
-    store: &Store,
-    mut records: Records,
+fn locked(kept: &Mutex<Kept>) -> std::sync::MutexGuard<'_, Kept> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Does the work. What is not kept is gone when this returns.
+fn find(
+    arguments: &SortArguments,
     key: Key,
-    out: &File,
-    output: &Path,
-    course: &Course,
-) -> Result<Sorted, Failure> {
+    kept: Option<&Arc<Mutex<Kept>>>,
+    context: &Context,
+) -> Result<(Sorted, Means), Failure> {
+    let (input, name) = Input::named(&arguments.file, &context.interrupt)?;
+    let input_bytes = input.byte_count().unwrap_or(0);
+    let begun = kept.map(|kept| locked(kept).reached::<KeptSort>()).transpose()?.flatten();
+    let places = match kept.map(|kept| locked(kept)) {
+        Some(kept) => {
+            let keeping = Some(kept.keeping());
+            arguments.beyond.places_kept(input_bytes, keeping.as_ref(), &context.interrupt)?
+        }
+        None => arguments.beyond.places(input_bytes, &context.interrupt)?,
+    };
+    let store = store_of(&places, begun.as_ref())?;
+    let partial = arguments.files.begin(&arguments.output)?;
+    if let Some(kept) = kept {
+        locked(kept).note_output(&partial)?;
+    }
+    let records = Records::new(input, name, arguments.record_bytes);
+    let course = Arc::new(Course::default());
+    course.expect(input_bytes);
+    let read_bytes = records.read_bytes();
+    let look = |step| match step {
+        0 => course.reach(read_bytes.load(Ordering::Relaxed)),
+        // What is sorted in memory is told by who writes it.
+        _ => match store.counts().read_bytes {
+            0 => {}
+            merged_bytes => course.reach(merged_bytes),
+        },
+    };
+    let file = partial.as_file().try_clone();
+    let file = file.map_err(|error| cannot_write(&arguments.output, &error))?;
+    let record_bytes = arguments.record_bytes;
+    let keeper = Keeper::new(kept, begun.as_ref(), input_bytes / record_bytes as u64);
+    let (store, output) = (store.clone(), arguments.output.clone());
+    let job = Job { store, records, record_bytes, key, file, output, begun, keeper };
+    let sort = { SIZES.iter() }.find(|(bytes, _)| *bytes >= record_bytes);
+    let sort = sort.expect("the size was checked").1;
+    let progress = Progress::new(context, STEPS.len());
+    let work = {
+        let course = Arc::clone(&course);
+        move || sort(job, &course)
+    };
+    let sorted = at_work(&progress, &STEPS, &course, look, work)?;
+    arguments.files.finish(partial, &arguments.output)?;
+    if let Some(kept) = kept {
+        locked(kept).finish();
+    }
+    Ok((sorted, places.means(&arguments.beyond)))
+}
+
+/// The store for runs, with those that were kept.
+fn store_of(places: &Places, begun: Option<&KeptSort>) -> Result<Store, Failure> {
+    Ok(match begun {
+        None => places.stores()?.1,
+        Some(KeptSort { store, runs, .. }) => {
+            let runs: Vec<&KeptVector> = runs.iter().collect();
+            places.stores_resumed(Role::Disk, (store, &runs))?.1
+        }
+    })
+}
+
+fn sort<const N: usize>(job: Job, course: &Course) -> Result<Sorted, Failure> {
+    let Job { store, mut records, record_bytes, key, file, output, begun, mut keeper } = job;
     let order = By(move |record: &[u8; N]| key.of(record));
-    let mut sorter = Sorter::with_bytes(store, order, store.grant().free_bytes())?;
-    while let Some(record) = records.next()? {
-        sorter.push(record.try_into().expect("records have one size"))?;
-        if sorter.len().is_multiple_of(RECORDS_PER_LOOK) {
+    let runs = begun.map_or_else(Vec::new, |begun| begun.runs);
+    let mut sorter = Sorter::resume(&store, order, store.grant().free_bytes(), &runs)?;
+    records.skip(sorter.len())?;
+    // What was kept need not be written down again.
+    keeper.noted = sorter.len();
+    let mut seen_count = sorter.len();
+    while let Some(bytes) = records.next()? {
+        let mut record = [0; N];
+        record[..record_bytes].copy_from_slice(bytes);
+        sorter.push(record)?;
+        seen_count += 1;
+        if seen_count.is_multiple_of(RECORDS_PER_LOOK) {
             store.check_stop()?;
+            keeper.look(&store, &sorter)?;
         }
     }
     drop(records);
     let record_count = sorter.len();
-    course.next_step(record_count);
-    let run_count = sorter.run_count();
-    let mut sorted = sorter.finish()?;
-    let failed = |error: std::io::Error| cannot_write(output, &error);
-    let mut writer = BufWriter::with_capacity(1 << 20, out);
+    course.next_step(record_count * N as u64);
+    let mut run_count = keeper.merged_run_count + sorter.run_count();
+    let mut sorted = sorter.finish_watched(|sorter| {
+        run_count = run_count.max(keeper.merged_run_count + sorter.kept_runs().len());
+        course.expect((record_count + sorter.merged_left_count()) * N as u64);
+        keeper.note(&store, sorter, run_count)
+    })?;
+    let failed = |error: std::io::Error| cannot_write(&output, &error);
+    let mut writer = BufWriter::with_capacity(1 << 20, file);
     let mut written = 0_u64;
     while let Some(record) = sorted.next_record()? {
-        writer.write_all(&record).map_err(failed)?;
+        writer.write_all(&record[..record_bytes]).map_err(failed)?;
         written += 1;
         if written.is_multiple_of(RECORDS_PER_LOOK) {
-            course.reach(written);
+            if run_count == 0 {
+                course.reach(written * N as u64);
+            }
             store.check_stop()?;
         }
     }
     writer.flush().map_err(failed)?;
     drop(writer);
-    Ok(Sorted { record_count, run_count, counts: counts_of((store, store)) })
+    Ok(Sorted { record_count, run_count, counts: counts_of((&store, &store)) })
+}
+
+impl Keeper {
+    fn new(kept: Option<&Arc<Mutex<Kept>>>, begun: Option<&KeptSort>, record_count: u64) -> Self {
+        let merged_run_count =
+            begun.map_or(0, |begun| begun.run_count - begun.runs.len().min(begun.run_count));
+        let step = (record_count / NOTES_OF_RUNS).max(1);
+        Self { kept: kept.cloned(), step, noted: 0, merged_run_count }
+    }
+
+    /// Writes runs down while records are put in, if there are many more than before.
+    fn look<R: nandu_external::Record, O: Order<R>>(
+        &mut self,
+        store: &Store,
+        sorter: &Sorter<R, O>,
+    ) -> Result<(), Failure> {
+        if self.kept.is_none() || sorter.written_count() < self.noted + self.step {
+            return Ok(());
+        }
+        self.noted = sorter.written_count();
+        self.note(store, sorter, self.merged_run_count + sorter.kept_runs().len())
+    }
+
+    fn note<R: nandu_external::Record, O: Order<R>>(
+        &self,
+        store: &Store,
+        sorter: &Sorter<R, O>,
+        run_count: usize,
+    ) -> Result<(), Failure> {
+        let Some(kept) = &self.kept else { return Ok(()) };
+        let (kept_store, runs) = (store.keep()?, sorter.kept_runs());
+        locked(kept).note(&KeptSort { store: kept_store, runs, run_count })?;
+        store.hold();
+        Ok(())
+    }
 }
 
 impl SortArguments {
+    /// What has to be the same when a sort goes on.
+    fn asked(&self) -> Result<Asked, Failure> {
+        let (devices, block_bytes) = self.beyond.of_kept()?;
+        let options = [
+            ("--record-bytes", json!(self.record_bytes)),
+            ("--key-bytes", json!(self.key_bytes)),
+            ("--key-offset", json!(self.key_offset)),
+            ("--key-type", json!(self.key_type)),
+            ("--device", devices),
+            ("--block-size", json!(block_bytes)),
+        ];
+        Ok(asked_of("external sort", &self.file, options))
+    }
+
     fn key(&self) -> Result<Key, Failure> {
         let start = self.key_offset as usize;
         let end = start + self.key_bytes as usize;
@@ -245,11 +403,8 @@ impl SortArguments {
 
 /// For clap: bytes of a record that can be sorted.
 fn parse_record_bytes(text: &str) -> Result<usize, String> {
-    let found = text.parse().ok().filter(|bytes| SIZES.iter().any(|(known, _)| known == bytes));
-    found.ok_or_else(|| {
-        let sizes: Vec<String> = SIZES.iter().map(|(bytes, _)| bytes.to_string()).collect();
-        format!("records have one of {} bytes", sizes.join(", "))
-    })
+    let found = text.parse().ok().filter(|bytes| (1..=RECORD_BYTES_MAX).contains(bytes));
+    found.ok_or_else(|| format!("records have 1 to {RECORD_BYTES_MAX} bytes"))
 }
 
 fn tell(report: &Report<'_>, context: &Context) -> Result<(), Failure> {

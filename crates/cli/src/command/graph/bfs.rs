@@ -1,13 +1,16 @@
 //! `nandu graph bfs`: breadth-first search over a list of edges, in memory that is given.
 //!
 //! ```text
-//!   FILE ─► sorted by node ─► adjacency arrays ─► levels        three steps, each with its requests
+//!   FILE ─► sorted by node ─► adjacency arrays ───────────────► levels      each with its requests
+//!                                    │ kept     └─► clusters ──►
+//!                                    ▼                 │ kept
+//!                        another process goes on ◄─────┘
 //! ```
 
-use super::kept::{Asked, Kept, KeptSearch};
 use super::parse_format;
 use crate::Context;
-use crate::command::beyond::{BeyondArguments, Course, Means, at_work, counts_of};
+use crate::command::beyond::{BeyondArguments, Course, Means, Role, at_work, counts_of};
+use crate::command::kept::{Asked, KeepArguments, Kept, asked_of};
 use crate::failure::Failure;
 use crate::input::Input;
 use crate::progress::Progress;
@@ -17,11 +20,11 @@ use nandu_base::ByteCount;
 use nandu_base::words::counted;
 use nandu_external::graph::edge_list::{EdgeList, EdgeListKind, EdgeListOptions, SelfLoops};
 use nandu_external::graph::{
-    Bfs, Clustering, ClusteringSettings, Graph, KeptGraph, PoolCounts, PoolSettings, mr_bfs,
+    Bfs, Clustering, ClusteringSettings, Graph, KeptClustering, KeptGraph, PoolCounts, PoolSettings,
 };
-use nandu_external::{ExternalError, IoCounts, KeptStore, Store};
+use nandu_external::{ExternalError, IoCounts, KeptStore, KeptVector, Store};
 use nandu_probe::table::{Table, time};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -76,12 +79,8 @@ pub(super) struct BfsArguments {
     nodes: Option<u64>,
     #[command(flatten)]
     beyond: BeyondArguments,
-    /// Keep in this directory, which is made, what is needed to go on after an end in the middle
-    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
-    keep: Option<PathBuf>,
-    /// Go on with what was kept in this directory; all else is asked as before, but for the memory
-    #[arg(long, value_name = "DIR")]
-    resume: Option<PathBuf>,
+    #[command(flatten)]
+    keep: KeepArguments,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -109,7 +108,7 @@ enum SelfLoopsArgument {
 #[derive(Serialize)]
 struct Report<'a> {
     file: &'a Path,
-    format: &'static str,
+    format: &'a str,
     algorithm: AlgorithmArgument,
     source: u64,
     #[serde(flatten)]
@@ -132,20 +131,47 @@ struct Report<'a> {
 }
 
 /// What was built.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Built {
-    kind: EdgeListKind,
+    /// The name of the format.
+    format: String,
+    node_count: u64,
     edge_count: u64,
+    /// Edges of the file.
+    read_edge_count: u64,
     self_loop_count: u64,
     building: IoCounts,
-    /// The graph, where it is kept.
-    kept: Option<(KeptStore, KeptGraph)>,
+}
+
+/// A search that is kept: what its list told, and how far it came.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeptSearch {
+    store: KeptStore,
+    built: Built,
+    phase: KeptPhase,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+enum KeptPhase {
+    Graph(KeptGraph),
+    Clusters { clusters: KeptClustering, clustering: IoCounts },
+}
+
+impl KeptPhase {
+    fn vectors(&self) -> [&KeptVector; 2] {
+        match self {
+            Self::Graph(graph) => graph.vectors(),
+            Self::Clusters { clusters, .. } => clusters.vectors(),
+        }
+    }
 }
 
 /// What the work found.
 struct Found {
     built: Built,
-    node_count: u64,
-    edge_count: u64,
     bfs: Bfs,
     levels: Vec<u64>,
     searching: IoCounts,
@@ -163,29 +189,53 @@ struct Clusters {
     pool: PoolCounts,
 }
 
-/// How a graph is searched, and from where.
-#[derive(Clone, Copy)]
-struct Search {
-    algorithm: AlgorithmArgument,
-    source: u64,
-    cluster_nodes: Option<u64>,
-    /// Whether the graph has to stay when its clusters are there.
-    is_kept: bool,
-}
-
 /// What the work begins with.
 enum Begun {
     List(Box<EdgeList>),
-    Graph(Box<KeptSearch>),
+    Kept(Box<KeptSearch>),
+}
+
+/// What is searched.
+enum Ground {
+    Graph(Graph),
+    /// Clusters, and what was asked of the devices for them.
+    Clusters(Clustering, IoCounts),
+}
+
+impl Ground {
+    fn kept(&self) -> KeptPhase {
+        match self {
+            Self::Graph(graph) => KeptPhase::Graph(graph.kept()),
+            Self::Clusters(clusters, clustering) => {
+                KeptPhase::Clusters { clusters: clusters.kept(), clustering: *clustering }
+            }
+        }
+    }
+}
+
+/// The work: where it is done, and how far it is.
+struct Work<'w> {
+    stores: (Store, Store),
+    course: Arc<Course>,
+    progress: Progress,
+    steps: &'static [&'static str],
+    arguments: &'w BfsArguments,
 }
 
 /// Searches what the command names.
 pub(super) fn run(arguments: &BfsArguments, context: &Context) -> Result<(), Failure> {
     arguments.beyond.check()?;
-    let mut kept = arguments.kept()?;
+    let asked = || arguments.asked();
+    let mut kept = arguments.keep.kept(&arguments.file, Role::Flash, asked)?;
     let outcome = find(arguments, kept.as_mut(), context);
     let (found, means) = outcome.map_err(|failure| match &kept {
-        Some(kept) => kept.explain(failure),
+        Some(kept) => {
+            let has_clusters = matches!(
+                kept.reached::<KeptSearch>(),
+                Ok(Some(KeptSearch { phase: KeptPhase::Clusters { .. }, .. }))
+            );
+            kept.explain(failure, if has_clusters { "its clusters are" } else { "the graph is" })
+        }
         None => failure,
     })?;
     drop(kept);
@@ -202,7 +252,7 @@ fn find(
     mut kept: Option<&mut Kept>,
     context: &Context,
 ) -> Result<(Found, Means), Failure> {
-    let searched = kept.as_ref().and_then(|kept| kept.searched().cloned());
+    let searched = kept.as_ref().map(|kept| kept.reached::<KeptSearch>()).transpose()?.flatten();
     let opened = match searched {
         Some(_) => None,
         None => Some(Input::named(&arguments.file, &context.interrupt)?),
@@ -214,8 +264,9 @@ fn find(
     };
     let (begun, stores) = match (searched, opened) {
         (Some(searched), _) => {
-            let stores = places.stores_resumed((&searched.store, &searched.graph.vectors()))?;
-            (Begun::Graph(Box::new(searched)), stores)
+            let vectors = searched.phase.vectors();
+            let stores = places.stores_resumed(Role::Flash, (&searched.store, &vectors))?;
+            (Begun::Kept(Box::new(searched)), stores)
         }
         (None, opened) => {
             let (input, name) = opened.expect("what is not kept was opened");
@@ -228,87 +279,136 @@ fn find(
         AlgorithmArgument::Mr => &STEPS,
         AlgorithmArgument::Mm => &STEPS_OF_MM,
     };
-    let progress = Progress::new(context, steps.len());
-    let course = Arc::new(Course::default());
+    let (progress, course) = (Progress::new(context, steps.len()), Arc::new(Course::default()));
     course.expect(input_bytes);
-    let (graph, built) =
-        build_watched(begun, &stores, kept.is_some(), (&course, &progress, steps))?;
-    if let (Some(kept), Some((store, graph))) = (&mut kept, &built.kept) {
-        kept.note_graph(KeptSearch {
-            store: store.clone(),
-            graph: graph.clone(),
-            format: built.kind.label().to_owned(),
-            edge_count: built.edge_count,
-            self_loop_count: built.self_loop_count,
-            building: built.building,
-        })?;
+    let work = Work { stores, course, progress, steps, arguments };
+    let was_begun = matches!(begun, Begun::List(_));
+    let (ground, built) = work.build(begun)?;
+    if was_begun {
+        work.keep(&mut kept, &ground, &built)?;
     }
-    let (node_count, edge_count) = (graph.node_count(), graph.edge_count());
-    let before = counts_of((&stores.0, &stores.1));
-    let walk = {
-        let (course, stores) = (Arc::clone(&course), stores.clone());
-        let search = arguments.search(kept.is_some());
-        move || Ok(walk(graph, &stores, search, &course)?)
+    let ground = match (arguments.algorithm, ground) {
+        (AlgorithmArgument::Mm, Ground::Graph(graph)) => {
+            let (graph, ground) = work.cluster(graph)?;
+            work.keep(&mut kept, &ground, &built)?;
+            // Its room is of use, and nobody begins with it again.
+            drop(graph);
+            ground
+        }
+        (_, ground) => ground,
     };
-    let (bfs, levels, clusters) = at_work(&progress, steps, &course, |_| {}, walk)?;
-    let mut searching = counts_of((&stores.0, &stores.1)).since(&before);
-    if let Some(clusters) = &clusters {
-        searching = searching.since(&clusters.clustering);
-    }
+    let (bfs, levels, searching, clusters) = work.search(ground, built.node_count)?;
     if let Some(kept) = kept {
         kept.finish();
     }
-    let found = Found { built, node_count, edge_count, bfs, levels, searching, clusters };
+    let found = Found { built, bfs, levels, searching, clusters };
     Ok((found, places.means(&arguments.beyond)))
 }
 
-/// Builds the graph, and shows how far that is.
-fn build_watched(
-    begun: Begun,
-    stores: &(Store, Store),
-    is_kept: bool,
-    (course, progress, steps): (&Arc<Course>, &Progress, &[&str]),
-) -> Result<(Graph, Built), Failure> {
-    let read_bytes = match &begun {
-        Begun::List(list) => list.read_bytes(),
-        Begun::Graph(_) => Arc::default(),
-    };
-    let look = |step: u64| match step {
-        0 => course.reach(read_bytes.load(Ordering::Relaxed)),
-        1 => course.reach(stores.0.counts().write_bytes),
-        _ => {}
-    };
-    let work = {
-        let (course, stores) = (Arc::clone(course), stores.clone());
-        move || {
-            let (graph, mut built) = build(begun, &stores, &course)?;
-            if is_kept {
-                built.kept = Some((stores.0.keep()?, graph.kept()));
+impl Work<'_> {
+    /// Builds the graph, or has again what was kept.
+    fn build(&self, begun: Begun) -> Result<(Ground, Built), Failure> {
+        let read_bytes = match &begun {
+            Begun::List(list) => list.read_bytes(),
+            Begun::Kept(_) => Arc::default(),
+        };
+        let look = |step: u64| match step {
+            0 => self.course.reach(read_bytes.load(Ordering::Relaxed)),
+            1 => self.course.reach(self.stores.0.counts().write_bytes),
+            _ => {}
+        };
+        let work = {
+            let (course, stores) = (Arc::clone(&self.course), self.stores.clone());
+            move || {
+                let (ground, built) = match begun {
+                    Begun::List(list) => build(*list, &stores, &course)?,
+                    Begun::Kept(kept) => {
+                        course.next_step(0);
+                        let KeptSearch { built, phase, .. } = *kept;
+                        (resume(&phase, &stores.0)?, built)
+                    }
+                };
+                course.next_step(built.node_count);
+                Ok((ground, built))
             }
-            course.next_step(graph.node_count());
-            Ok((graph, built))
+        };
+        self.watched(look, work)
+    }
+
+    /// Brings the nodes of a graph into clusters.
+    fn cluster(&self, graph: Graph) -> Result<(Graph, Ground), Failure> {
+        let BfsArguments { source, cluster_nodes, .. } = *self.arguments;
+        let stores = self.stores.clone();
+        self.watched(
+            |_| {},
+            move || {
+                let both = (&stores.0, &stores.1);
+                let (before, bytes) = (counts_of(both), stores.0.grant().free_bytes());
+                let settings = ClusteringSettings { cluster_nodes, ..Default::default() };
+                let clusters = Clustering::build(&graph, source, both, bytes, settings)?;
+                let clustering = counts_of(both).since(&before);
+                Ok((graph, Ground::Clusters(clusters, clustering)))
+            },
+        )
+    }
+
+    /// Searches, and counts the nodes of each level.
+    fn search(
+        &self,
+        ground: Ground,
+        node_count: u64,
+    ) -> Result<(Bfs, Vec<u64>, IoCounts, Option<Clusters>), Failure> {
+        let both = (&self.stores.0, &self.stores.1);
+        let before = counts_of(both);
+        if let Ground::Clusters(..) = ground {
+            self.course.next_step(node_count);
         }
-    };
-    at_work(progress, steps, course, look, work)
+        let (bfs, levels, clusters) = self.watched(|_| {}, {
+            let (course, stores) = (Arc::clone(&self.course), self.stores.clone());
+            let source = self.arguments.source;
+            move || Ok(walk(&ground, &stores, source, &course)?)
+        })?;
+        Ok((bfs, levels, counts_of(both).since(&before), clusters))
+    }
+
+    /// Has another process go on from here.
+    fn keep(
+        &self,
+        kept: &mut Option<&mut Kept>,
+        ground: &Ground,
+        built: &Built,
+    ) -> Result<(), Failure> {
+        let Some(kept) = kept else { return Ok(()) };
+        let store = self.stores.0.keep()?;
+        kept.note(&KeptSearch { store, built: built.clone(), phase: ground.kept() })
+    }
+
+    fn watched<T: Send + 'static>(
+        &self,
+        look: impl Fn(u64),
+        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        at_work(&self.progress, self.steps, &self.course, look, work)
+    }
+}
+
+fn resume(phase: &KeptPhase, store: &Store) -> Result<Ground, ExternalError> {
+    match phase {
+        KeptPhase::Graph(graph) => Graph::resume(store, graph).map(Ground::Graph),
+        KeptPhase::Clusters { clusters, clustering } => {
+            let clusters = Clustering::resume(store, clusters)?;
+            Ok(Ground::Clusters(clusters, *clustering))
+        }
+    }
 }
 
 fn build(
-    begun: Begun,
+    list: EdgeList,
     stores: &(Store, Store),
     course: &Course,
-) -> Result<(Graph, Built), ExternalError> {
-    let list = match begun {
-        Begun::List(list) => *list,
-        Begun::Graph(kept) => {
-            course.next_step(0);
-            let KeptSearch { graph, format, edge_count, self_loop_count, building, .. } = *kept;
-            let kind = EdgeListKind::named(&format).unwrap_or(EdgeListKind::Text);
-            let built = Built { kind, edge_count, self_loop_count, building, kept: None };
-            return Ok((Graph::resume(&stores.0, &graph)?, built));
-        }
-    };
+) -> Result<(Ground, Built), ExternalError> {
     let both = (&stores.0, &stores.1);
-    let (kind, mut counts) = (list.kind(), (0, 0));
+    let (format, mut counts) = (list.kind().label().to_owned(), (0, 0));
     // What the list takes of the grant is given back before the arrays are written.
     let bytes = stores.0.grant().free_bytes();
     let count = |list: &EdgeList| {
@@ -319,16 +419,22 @@ fn build(
         Ok(node_count)
     };
     let graph = Graph::build_counted(both, list, u64::MAX, count, bytes)?;
-    let (edge_count, self_loop_count) = counts;
-    let building = counts_of(both);
-    Ok((graph, Built { kind, edge_count, self_loop_count, building, kept: None }))
+    let built = Built {
+        format,
+        node_count: graph.node_count(),
+        edge_count: graph.edge_count(),
+        read_edge_count: counts.0,
+        self_loop_count: counts.1,
+        building: counts_of(both),
+    };
+    Ok((Ground::Graph(graph), built))
 }
 
 /// Searches, and counts the nodes of each level.
 fn walk(
-    graph: Graph,
+    ground: &Ground,
     (arrays, sorted): &(Store, Store),
-    search: Search,
+    source: u64,
     course: &Course,
 ) -> Result<(Bfs, Vec<u64>, Option<Clusters>), ExternalError> {
     let (mut levels, mut seen) = (Vec::new(), 0_u64);
@@ -346,30 +452,24 @@ fn walk(
         }
         Ok(())
     };
-    let Search { algorithm, source, cluster_nodes, is_kept } = search;
-    let free_bytes = || arrays.grant().free_bytes();
-    if algorithm == AlgorithmArgument::Mr {
-        let bfs = mr_bfs(&graph, source, free_bytes(), visit)?;
-        return Ok((bfs, levels, None));
+    let bytes = arrays.grant().free_bytes();
+    match ground {
+        Ground::Graph(graph) => {
+            let bfs = graph.search(source, sorted, bytes, visit)?;
+            Ok((bfs, levels, None))
+        }
+        Ground::Clusters(clustering, counts) => {
+            let settings = PoolSettings::default();
+            let found = clustering.search(source, sorted, bytes, settings, visit)?;
+            let clusters = Clusters {
+                cluster_count: clustering.cluster_count(),
+                cluster_nodes: clustering.cluster_nodes(),
+                clustering: *counts,
+                pool: found.counts,
+            };
+            Ok((found.bfs, levels, Some(clusters)))
+        }
     }
-    let both = (arrays, sorted);
-    let (before, node_count) = (counts_of(both), graph.node_count());
-    let settings = ClusteringSettings { cluster_nodes, ..ClusteringSettings::default() };
-    let clustering = Clustering::build(&graph, source, both, free_bytes(), settings)?;
-    // Its room is of use, unless somebody may have to begin with it again.
-    let graph = Some(graph).filter(|_| is_kept);
-    let counts = counts_of(both).since(&before);
-    course.next_step(node_count);
-    let settings = PoolSettings::default();
-    let found = clustering.search(source, sorted, free_bytes(), settings, visit)?;
-    drop(graph);
-    let clusters = Clusters {
-        cluster_count: clustering.cluster_count(),
-        cluster_nodes: clustering.cluster_nodes(),
-        clustering: counts,
-        pool: found.counts,
-    };
-    Ok((found.bfs, levels, Some(clusters)))
 }
 
 impl BfsArguments {
@@ -382,28 +482,10 @@ impl BfsArguments {
         EdgeListOptions { kind: self.format, self_loops, node_count: self.nodes, stop }
     }
 
-    const fn search(&self, is_kept: bool) -> Search {
-        let Self { algorithm, source, cluster_nodes, .. } = *self;
-        Search { algorithm, source, cluster_nodes, is_kept }
-    }
-
-    /// What is kept, or was, if any is asked for.
-    fn kept(&self) -> Result<Option<Kept>, Failure> {
-        match (&self.keep, &self.resume) {
-            (Some(directory), _) => Kept::begin(directory, &self.file, self.asked()?).map(Some),
-            (None, Some(directory)) => {
-                Kept::resume(directory, &self.file, &self.asked()?).map(Some)
-            }
-            (None, None) => Ok(None),
-        }
-    }
-
     /// What has to be the same when a search goes on.
     fn asked(&self) -> Result<Asked, Failure> {
         let (devices, block_bytes) = self.beyond.of_kept()?;
-        let file = std::fs::canonicalize(&self.file).unwrap_or_else(|_| self.file.clone());
-        let pairs = [
-            ("file", json!(file.to_string_lossy())),
+        let options = [
             ("--source", json!(self.source)),
             ("--algorithm", json!(self.algorithm)),
             ("--cluster-nodes", json!(self.cluster_nodes)),
@@ -413,24 +495,24 @@ impl BfsArguments {
             ("--device", devices),
             ("--block-size", json!(block_bytes)),
         ];
-        Ok(pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+        Ok(asked_of("graph bfs", &self.file, options))
     }
 
     fn report<'a>(&'a self, found: &'a Found, means: Means, context: &Context) -> Report<'a> {
         Report {
             file: &self.file,
-            format: found.built.kind.label(),
+            format: &found.built.format,
             algorithm: self.algorithm,
             source: self.source,
             means,
-            node_count: found.node_count,
-            edge_count: found.edge_count,
-            read_edge_count: found.built.edge_count,
+            node_count: found.built.node_count,
+            edge_count: found.built.edge_count,
+            read_edge_count: found.built.read_edge_count,
             self_loop_count: found.built.self_loop_count,
             reached_node_count: found.bfs.node_count,
             level_count: found.bfs.level_count,
             levels: &found.levels,
-            was_resumed: self.resume.is_some(),
+            was_resumed: self.keep.is_resumed(),
             building: found.built.building,
             searching: found.searching,
             clusters: found.clusters.as_ref(),
@@ -459,7 +541,10 @@ fn tell(report: &Report<'_>, context: &Context) -> Result<(), Failure> {
     ))?;
     let mut largest: Vec<usize> = (0..report.levels.len()).collect();
     largest.sort_by_key(|&level| std::cmp::Reverse(report.levels[level]));
-    largest.truncate(LEVELS_SHOWN);
+    if largest.len() > LEVELS_SHOWN {
+        largest.truncate(LEVELS_SHOWN);
+        output.line(&format!("The {LEVELS_SHOWN} levels with most nodes, all with --json:"))?;
+    }
     largest.sort_unstable();
     let mut table = Table::new(&["level", "nodes"]);
     for level in largest {

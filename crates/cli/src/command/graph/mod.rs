@@ -1,7 +1,6 @@
 //! `nandu graph`: graphs that do not fit into memory, searched and made.
 
 mod bfs;
-mod kept;
 mod make;
 
 use crate::Context;
