@@ -1,6 +1,7 @@
 //! How a sort divides its memory, and what follows from it: the runs, and which of them are merged when.
 //! The table stands in the head of the module.
 
+use super::parts::MERGE_BLOCKS;
 use crate::{ExternalError, Record, Store};
 use nandu_base::to_index;
 
@@ -25,6 +26,8 @@ pub(crate) struct Division {
     pub(super) write_blocks: u64,
     /// Blocks that a merge reads ahead.
     pub(super) ahead_blocks: u64,
+    /// Blocks of memory by which threads merge; none where memory is too little.
+    pub(super) merge_blocks: u64,
     /// Runs of a merge in between, and of the last one.
     pub(super) fan_in: u64,
     pub(super) last_fan_in: u64,
@@ -42,7 +45,10 @@ impl Division {
         let write_blocks = 1 + ahead_blocks;
         let record_bytes = size_of::<R>().max(1) as u64;
         let room = bytes.saturating_sub(write_blocks * store.block_bytes());
-        let piece_count = if blocks < BLOCK_COUNT_OF_PIECES { 1 } else { PIECE_COUNT };
+        let (piece_count, merge_blocks) = match blocks {
+            0..BLOCK_COUNT_OF_PIECES => (1, 0),
+            _ => (PIECE_COUNT, MERGE_BLOCKS),
+        };
         let run_records = room / record_bytes / piece_count;
         if blocks < BLOCK_COUNT_MIN || run_records == 0 {
             return Err(ExternalError::TooLittleMemory {
@@ -51,15 +57,16 @@ impl Division {
                 granted_bytes: bytes,
             });
         }
-        let fan_in = blocks - ahead_blocks - write_blocks;
+        let last_fan_in = blocks - ahead_blocks - merge_blocks;
         Ok(Self {
             piece_count,
             run_records,
             per_block,
             write_blocks,
             ahead_blocks,
-            fan_in,
-            last_fan_in: blocks - ahead_blocks,
+            merge_blocks,
+            fan_in: last_fan_in - write_blocks,
+            last_fan_in,
         })
     }
 

@@ -8,10 +8,11 @@
 //!                                             SortedStream ◄──────── last merge, one block a run
 //! ```
 //!
-//! | with M memory of b blocks, w = min(in flight, b / 5), p = 3 from 64 blocks on, 1 below | |
-//! | --- | --- |
-//! | records of a run | (M - (1 + w) blocks) / bytes of a record in memory / p |
-//! | runs of a merge in between, and of the last | b - 1 - 2w, b - w |
+//! | with M memory of b blocks, w = min(in flight, b / 5) | below 64 blocks | from 64 on |
+//! | --- | --- | --- |
+//! | pieces p, and blocks m of memory by which threads merge | 1, 0 | 3, 8 |
+//! | records of a run | (M - (1 + w) blocks) / bytes of a record in memory / p | the same |
+//! | runs of a merge in between, and of the last | b - 1 - 2w - m, b - w - m | the same |
 //!
 //! With p = 3 a third of the memory is filled while one is sorted and one is written; runs are
 //! shorter, of which there is room for many then.
@@ -20,11 +21,14 @@
 //! 2. A merge in between takes the smallest runs, and as few as make the later ones full.
 //! 3. Where all fits into the p pieces of memory nothing is written.
 
+mod crew;
 mod division;
 mod in_memory;
 mod kept;
 mod merge;
+mod parts;
 mod pieces;
+mod runs;
 mod sorted;
 
 pub use sorted::SortedStream;
@@ -34,7 +38,7 @@ use crate::store::Buffers;
 use crate::{ExternalError, Memory, Order, Record, RecordStream, Store, Vector, VectorWriter};
 pub(crate) use division::Division;
 use in_memory::sort_in_memory;
-use merge::Merge;
+use merge::Merging;
 use nandu_base::to_index;
 use pieces::{Outgoing, Piece, PieceMerge};
 use sorted::Source;
@@ -256,7 +260,7 @@ impl<R: Record, O: Order<R>> Sorter<R, O> {
     /// Merges runs, which the last merge takes.
     fn merge_last(self) -> Result<SortedStream<R, O>, ExternalError> {
         let Self { store, order, division, runs, memory, .. } = self;
-        let merge = Merge::new(runs, order.clone(), memory, division.ahead_blocks)?;
+        let merge = Merging::new(runs, order.clone(), memory, &division)?;
         Ok(SortedStream::new(Source::Merge(merge), store, order, division))
     }
 
@@ -276,7 +280,7 @@ impl<R: Record, O: Order<R>> Sorter<R, O> {
 
     /// Merges as many of the smallest runs as make later merges full.
     fn merge_some(&mut self) -> Result<(), ExternalError> {
-        let Division { write_blocks, ahead_blocks, .. } = self.division;
+        let write_blocks = self.division.write_blocks;
         let count = self.division.merged_count(self.runs.len() as u64);
         self.runs.sort_by_key(Vector::len);
         let smallest: Vec<Vector<R>> = self.runs.drain(..to_index(count)).collect();
@@ -285,7 +289,7 @@ impl<R: Record, O: Order<R>> Sorter<R, O> {
         let buffers = Buffers::of(&self.store, self.memory.split_off(bytes));
         let rest = self.memory.bytes();
         let memory = self.memory.split_off(rest);
-        let mut merge = Merge::new(smallest, self.order.clone(), memory, ahead_blocks)?;
+        let mut merge = Merging::new(smallest, self.order.clone(), memory, &self.division)?;
         let mut writer = VectorWriter::with(buffers, record_count)?;
         while let Some(record) = merge.next()? {
             writer.push(record)?;

@@ -1,6 +1,6 @@
 //! What a sort gives: records in order, from memory or from the last merge.
 
-use super::merge::Merge;
+use super::merge::Merging;
 use super::pieces::PieceMerge;
 use super::{Division, Sorter};
 use crate::{ExternalError, Memory, Order, Record, RecordStream, Store};
@@ -22,7 +22,7 @@ pub(super) enum Source<R, O> {
     /// Pieces of memory.
     Pieces(PieceMerge<R, O>),
     /// The last merge.
-    Merge(Merge<R, O>),
+    Merge(Merging<R, O>),
 }
 
 impl<R: Record, O: Order<R>> SortedStream<R, O> {

@@ -32,7 +32,8 @@ fn expected_blocks(count: u64, memory: u64, block: u64, in_flight: u64, sizes: (
     }
     let mut runs = vec![per_run; usize::try_from(count / per_run).unwrap()];
     runs.extend((!count.is_multiple_of(per_run)).then_some(count % per_run));
-    let (fan_in, last) = (blocks - 1 - 2 * w, blocks - w);
+    let by_threads = if blocks < 64 { 0 } else { 8 };
+    let (fan_in, last) = (blocks - 1 - 2 * w - by_threads, blocks - w - by_threads);
     let mut written: u64 = runs.iter().map(|run| run.div_ceil(per_block)).sum();
     while runs.len() as u64 > last {
         runs.sort_unstable();
@@ -212,18 +213,21 @@ fn requests_do_not_depend_on_when_a_thread_is_done() {
 
 #[test]
 fn a_device_that_fails_anywhere_ends_a_sort_in_an_error() {
-    let (mut failed_count, count) = (0, 9000);
-    for request in (0..400).step_by(7) {
+    let mut failed_count = 0;
+    // Merged alone, in one piece and in pieces; and in parts.
+    let ways = [(9000, 512, 5), (9000, 512, 64), (200_000, 8192, 64)];
+    for (request, (count, block_bytes, blocks)) in (0..400).step_by(7).zip(ways.into_iter().cycle())
+    {
         let plan = FaultPlan { fail_requests: vec![request], ..FaultPlan::default() };
-        let Ok(io) = faulty_io(1 << 20, plan) else { continue };
-        let settings = Settings { block_bytes: 512, in_flight: 2 };
+        let Ok(io) = faulty_io(8 << 20, plan) else { continue };
+        let settings = Settings { block_bytes, in_flight: 2 };
         let Ok(store) = Store::new(std::slice::from_ref(&io), settings, Grant::new(1 << 20)) else {
             continue;
         };
         let mut given = Vec::new();
         let mut run = || -> Result<(), ExternalError> {
-            let blocks = if request % 2 == 0 { 5 } else { 64 };
-            let mut sorter = Sorter::with_bytes(&store, Natural, blocks * 512)?;
+            let bytes = blocks * u64::from(block_bytes);
+            let mut sorter = Sorter::with_bytes(&store, Natural, bytes)?;
             let mut rng = Rng::new(request);
             (0..count).try_for_each(|_| sorter.push(rng.below(1000)))?;
             let mut stream = sorter.finish()?;
