@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 /// Nodes of a path of figure 4.1.
 const PATH_NODES: u64 = 512;
-/// Edges of a random graph for each node.
+/// Edges of a random graph and of a web for each node.
 const EDGES_PER_NODE: u64 = 4;
 const BUFFER_BYTES: usize = 1 << 20;
 
@@ -27,6 +27,8 @@ pub(super) const fn class_of(graph: GraphName, nodes: u64) -> GraphClass {
     match graph {
         GraphName::Random => GraphClass::Random { nodes, edges: EDGES_PER_NODE * nodes },
         GraphName::Paths => GraphClass::Paths { paths: nodes / PATH_NODES, levels: PATH_NODES },
+        GraphName::Grid => GraphClass::Grid { width: nodes.isqrt(), height: nodes.isqrt() },
+        GraphName::Web => GraphClass::Web { nodes, edges: EDGES_PER_NODE * nodes },
     }
 }
 

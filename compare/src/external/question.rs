@@ -25,6 +25,10 @@ pub(crate) enum GraphName {
     Random,
     /// Figure 4.1 of S002: paths from node 0, each of 512 nodes; nodes and edges in random order.
     Paths,
+    /// Rows of as many nodes as there are rows, joined to those beside and below; in random order.
+    Grid,
+    /// Four edges a node, as webs have them; in random order, from the node with most.
+    Web,
 }
 
 impl GraphName {
@@ -32,6 +36,8 @@ impl GraphName {
         match self {
             Self::Random => "random",
             Self::Paths => "paths",
+            Self::Grid => "grid",
+            Self::Web => "web",
         }
     }
 }
@@ -84,6 +90,12 @@ impl Question {
             }
             Self::Bfs { graph: GraphName::Paths, .. } => {
                 "Figure 4.1 of S002: paths of 512 nodes from node 0, nodes and edges in random order."
+            }
+            Self::Bfs { graph: GraphName::Grid, .. } => {
+                "A square grid, nodes and edges in random order; levels from a corner."
+            }
+            Self::Bfs { graph: GraphName::Web, .. } => {
+                "Four times as many edges as nodes, as in webs; levels from a node with very many."
             }
         }
     }

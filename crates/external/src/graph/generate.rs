@@ -1,5 +1,5 @@
-//! Graphs that are made: lines, grids, random ones, and the class of figure 4.1 of S002, on which
-//! every cluster is met in the first level.
+//! Graphs that are made: lines, grids, random ones, such as webs are, and the class of figure 4.1 of
+//! S002, on which every cluster is met in the first level.
 //!
 //! ```text
 //!   figure 4.1: a source, and paths from it          line  0 ─ 1 ─ 2 ─ …
@@ -40,7 +40,20 @@ pub enum GraphClass {
         /// How many edges are drawn.
         edges: u64,
     },
+    /// A few nodes with very many neighbours and many with few, as in webs: the recursive matrix of
+    /// Chakrabarti, Zhan and Faloutsos (2004) with the shares of Graph500. Edges are drawn, perhaps
+    /// some of them twice; nodes that no edge meets are many.
+    Web {
+        /// How many nodes there are, two at least where there are edges.
+        nodes: u64,
+        /// How many edges are drawn.
+        edges: u64,
+    },
 }
+
+/// Shares of the quarters of a web's matrix, in hundredths: above left, above right, below left. The
+/// rest is below right.
+const WEB_SHARES: [u64; 3] = [57, 19, 19];
 
 /// Edges of a graph that is made, each once or more.
 #[derive(Clone, Debug)]
@@ -58,7 +71,7 @@ impl GraphClass {
     #[must_use]
     pub const fn node_count(self) -> u64 {
         match self {
-            Self::Line { nodes } | Self::Random { nodes, .. } => nodes,
+            Self::Line { nodes } | Self::Random { nodes, .. } | Self::Web { nodes, .. } => nodes,
             Self::Grid { width, height } => width * height,
             Self::Paths { paths, levels } => 1 + paths * levels,
         }
@@ -69,7 +82,7 @@ impl GraphClass {
     pub const fn edge_count(self) -> u64 {
         match self {
             Self::Line { nodes } => nodes - 1,
-            Self::Random { edges, .. } => edges,
+            Self::Random { edges, .. } | Self::Web { edges, .. } => edges,
             Self::Grid { width, height } => (width - 1) * height + width * (height - 1),
             Self::Paths { paths, levels } => paths * levels,
         }
@@ -120,6 +133,27 @@ impl EdgeStream {
                 let left = self.rng.below(nodes);
                 let right = self.rng.below(nodes - 1);
                 (left, right + u64::from(right >= left))
+            }
+            GraphClass::Web { nodes, .. } => self.web_edge(nodes),
+        }
+    }
+
+    /// An edge of a web: a quarter of the matrix is drawn, then a quarter of that, down to a place.
+    fn web_edge(&mut self, nodes: u64) -> (u64, u64) {
+        let [first, second, third] = WEB_SHARES;
+        loop {
+            let (mut left, mut right) = (0, 0);
+            for _ in 0..u64::BITS - (nodes - 1).leading_zeros() {
+                let share = self.rng.below(100);
+                let is_below = share >= first + second;
+                let is_right =
+                    (first..first + second).contains(&share) || share >= first + second + third;
+                left = 2 * left + u64::from(is_below);
+                right = 2 * right + u64::from(is_right);
+            }
+            // Places on the diagonal and beyond the nodes are no edges.
+            if left != right && left < nodes && right < nodes {
+                return (left, right);
             }
         }
     }

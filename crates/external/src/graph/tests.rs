@@ -59,7 +59,31 @@ pub(super) fn classes() -> impl Strategy<Value = GraphClass> {
         (1_u64..25, 1_u64..25).prop_map(|(width, height)| GraphClass::Grid { width, height }),
         (1_u64..40, 0_u64..20).prop_map(|(paths, levels)| GraphClass::Paths { paths, levels }),
         (2_u64..600, 0_u64..1500).prop_map(|(nodes, edges)| GraphClass::Random { nodes, edges }),
+        (2_u64..600, 0_u64..1500).prop_map(|(nodes, edges)| GraphClass::Web { nodes, edges }),
     ]
+}
+
+#[test]
+fn a_web_has_few_nodes_with_most_of_its_edges() {
+    let degrees = |class: GraphClass| {
+        let mut degrees = vec![0_u32; to_index(class.node_count())];
+        let mut edges = class.shuffled_edges(5);
+        while let Some((left, right)) = edges.next_record().unwrap() {
+            assert_ne!(left, right);
+            degrees[to_index(left)] += 1;
+            degrees[to_index(right)] += 1;
+        }
+        degrees.sort_unstable_by(|left, right| right.cmp(left));
+        degrees
+    };
+    // The share of a node on one side is that of its bits: 0.76 for a 0, 0.24 for a 1.
+    let (nodes, edges) = (3000, 24_000);
+    let web = degrees(GraphClass::Web { nodes, edges });
+    let random = degrees(GraphClass::Random { nodes, edges });
+    let of_the_first = |degrees: &[u32]| degrees[..30].iter().sum::<u32>() * 100 / 48_000;
+    assert!(web[0] > 20 * random[0] && web[0] < 48_000 / 10, "{} and {}", web[0], random[0]);
+    assert!(of_the_first(&web) > 20 && of_the_first(&random) < 3, "{:?}", &web[..30]);
+    assert!(web.iter().filter(|&&degree| degree == 0).count() > 300, "some are met by no edge");
 }
 
 /// The least memory of a search for blocks of 512 bytes and so many requests in flight.

@@ -78,6 +78,17 @@ enum ClassArgument {
         #[command(flatten)]
         to: ToArguments,
     },
+    /// Edges as webs have them: a few nodes with very many, many with few or none
+    Web {
+        /// How many nodes
+        #[arg(long, value_parser = clap::value_parser!(u64).range(2..))]
+        nodes: u64,
+        /// How many edges, some of them perhaps twice
+        #[arg(long)]
+        edges: u64,
+        #[command(flatten)]
+        to: ToArguments,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -182,6 +193,9 @@ impl ClassArgument {
             Self::Random { nodes, edges, to } => {
                 (GraphClass::Random { nodes: *nodes, edges: *edges }, to)
             }
+            Self::Web { nodes, edges, to } => {
+                (GraphClass::Web { nodes: *nodes, edges: *edges }, to)
+            }
         }
     }
 }
@@ -192,7 +206,9 @@ fn check_counts(class: GraphClass) -> Result<(), Failure> {
         |left: u64, right: u64| left.checked_mul(right).map(|count| count.saturating_mul(2));
     let most = match class {
         GraphClass::Line { nodes } => Some(nodes),
-        GraphClass::Random { nodes, edges } => Some(nodes.max(edges)),
+        GraphClass::Random { nodes, edges } | GraphClass::Web { nodes, edges } => {
+            Some(nodes.max(edges))
+        }
         GraphClass::Grid { width, height } => product(width, height),
         GraphClass::Paths { paths, levels } => product(paths, levels),
     };
