@@ -4,6 +4,7 @@
 //!
 //! Each works on a vector and says what it found; [`measure`] says what it took.
 
+use crate::search::Searcher;
 use crate::sort::sort;
 use crate::{ExternalError, IoCounts, Natural, PagedVector, RecordStream, Store, Vector};
 use nandu_base::{Nanos, Rng};
@@ -109,9 +110,64 @@ pub fn search(vector: &mut PagedVector<u64>, key: u64) -> Result<u64, ExternalEr
     Ok(low)
 }
 
+/// The even numbers below twice as many, in order: what trees are built of that are measured.
+#[derive(Clone, Debug)]
+pub struct EvenNumbers {
+    next: u64,
+    count: u64,
+}
+
+impl EvenNumbers {
+    /// So many of them.
+    #[must_use]
+    pub const fn new(count: u64) -> Self {
+        Self { next: 0, count }
+    }
+}
+
+impl RecordStream for EvenNumbers {
+    type Record = u64;
+
+    fn next_record(&mut self) -> Result<Option<u64>, ExternalError> {
+        if self.next == self.count {
+            return Ok(None);
+        }
+        self.next += 1;
+        Ok(Some(2 * (self.next - 1)))
+    }
+
+    fn left_count(&self) -> Option<u64> {
+        Some(self.count - self.next)
+    }
+}
+
+/// Searches a tree of so many [`EvenNumbers`] for `search_count` keys anywhere, one after the other,
+/// and gives the sum of what was found.
+///
+/// # Errors
+/// If there are no numbers, or the device fails.
+pub fn search_tree(
+    searcher: &mut Searcher<u64>,
+    count: u64,
+    search_count: u64,
+    rng: &mut Rng,
+) -> Result<u64, ExternalError> {
+    if count == 0 {
+        let what = "a tree without numbers is not measured".to_owned();
+        return Err(ExternalError::Invalid { what });
+    }
+    let mut sum = 0_u64;
+    for _ in 0..search_count {
+        let found = searcher.first_from(&rng.below(2 * count - 1))?;
+        sum = sum.wrapping_add(found.unwrap_or(0));
+    }
+    Ok(sum)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::search::SearchKind;
     use crate::testing::store_with;
 
     #[test]
@@ -154,6 +210,18 @@ mod tests {
             assert_eq!(found.value, all.partition_point(|&number| number < key) as u64);
             assert!(found.counts.read_blocks <= 9, "{found:?}");
         }
+    }
+
+    #[test]
+    fn a_tree_is_searched_for_keys_that_it_has_and_for_others() {
+        let store = store_with(4096, 1, 2, 1 << 20);
+        let tree = SearchKind::VanEmdeBoas.build(&store, EvenNumbers::new(100_000)).unwrap();
+        let mut searcher = tree.searcher(4).unwrap();
+        let sum = search_tree(&mut searcher, 100_000, 300, &mut Rng::new(9)).unwrap();
+        let mut rng = Rng::new(9);
+        let keys = (0..300).map(|_| rng.below(199_999).next_multiple_of(2));
+        assert_eq!(sum, keys.sum::<u64>());
+        assert!(search_tree(&mut searcher, 0, 1, &mut rng).is_err());
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod memory;
 mod priority_queue;
 mod queue;
 mod record;
+pub mod search;
 pub mod sort;
 mod stack;
 mod store;

@@ -114,6 +114,14 @@ impl ReadAhead {
         self.failure.check()
     }
 
+    /// The buffers, when nothing is in flight any more.
+    pub(crate) fn into_buffers(self) -> Buffers {
+        let Self { flights, at_hand, mut buffers, .. } = self;
+        assert!(flights.is_empty(), "who gives buffers back has read what was asked for");
+        at_hand.into_iter().for_each(|buffer| buffers.give(buffer));
+        buffers
+    }
+
     /// The block at hand; none before the first, after the last and after a failure.
     #[inline]
     pub(crate) fn block(&self) -> &[u8] {

@@ -21,7 +21,7 @@ pub use paged::PagedVector;
 pub use scanner::{Drain, Scanner};
 pub use writer::VectorWriter;
 
-use crate::store::{Blocks, KeptVector, misfit};
+use crate::store::{Blocks, Buffers, KeptVector, Place, misfit};
 use crate::{ExternalError, Record, Store};
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -140,6 +140,11 @@ impl<R: Record> Vector<R> {
         Scanner::new(self, range, ahead)
     }
 
+    /// The same through buffers that somebody took; there are such records.
+    pub(crate) fn scanner_with(&self, range: Range<u64>, buffers: Buffers) -> Scanner<'_, R> {
+        Scanner::with(self, range, buffers)
+    }
+
     /// Reads ranges that a stream names, as many blocks ahead as the store's settings say.
     ///
     /// # Errors
@@ -173,6 +178,11 @@ impl<R: Record> Vector<R> {
         PagedVector::new(self, frames)
     }
 
+    /// Where a block of it lies.
+    pub(crate) fn place(&self, block: u64) -> Place {
+        self.blocks.place(block)
+    }
+
     /// Its blocks, and how many records they hold.
     pub(crate) fn into_parts(self) -> (Blocks, u64) {
         (self.blocks, self.len)
@@ -194,7 +204,7 @@ impl<R: Record> Vector<R> {
 
 /// A record of a block.
 #[inline]
-fn record_at<R: Record>(block: &[u8], slot: usize) -> R {
+pub(crate) fn record_at<R: Record>(block: &[u8], slot: usize) -> R {
     R::decode(&block[slot * R::BYTES..(slot + 1) * R::BYTES])
 }
 

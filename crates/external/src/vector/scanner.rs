@@ -65,18 +65,26 @@ impl<'v, R: Record> Scanner<'v, R> {
         range: Range<u64>,
         ahead: u32,
     ) -> Result<Self, ExternalError> {
-        let per_block = vector.per_block;
-        let left = range.end - range.start;
-        let (next_block, end_block) = match left {
-            0 => (0, 0),
-            _ => (range.start / per_block, range.end.div_ceil(per_block)),
-        };
+        let (next_block, end_block) = blocks_of(&range, vector.per_block);
         let count = (u64::from(ahead) + 1).min((end_block - next_block).max(1));
         let buffers = Buffers::new(vector.store(), "a scanner", count)?;
+        Ok(Self::with(vector, range, buffers))
+    }
+
+    /// One whose buffers somebody took, of records that there are.
+    pub(super) fn with(vector: &'v Vector<R>, range: Range<u64>, buffers: Buffers) -> Self {
+        let per_block = vector.per_block;
+        let left = range.end - range.start;
+        let (next_block, end_block) = blocks_of(&range, per_block);
         // As if the block before had been read to where this one begins.
         let slot = to_index(range.start % per_block);
         let cursor = Cursor { per_block, left, slot, slot_end: slot, record: PhantomData };
-        Ok(Self { ahead: ReadAhead::new(buffers), vector, next_block, end_block, cursor })
+        Self { ahead: ReadAhead::new(buffers), vector, next_block, end_block, cursor }
+    }
+
+    /// The buffers, at the end.
+    pub(crate) fn into_buffers(self) -> Buffers {
+        self.ahead.into_buffers()
     }
 
     #[cold]
@@ -93,6 +101,14 @@ impl<'v, R: Record> Scanner<'v, R> {
         self.cursor.begin(self.cursor.slot % to_index(self.cursor.per_block));
         Ok(())
     }
+}
+
+/// The first block in which these records lie, and the one behind the last.
+const fn blocks_of(range: &Range<u64>, per_block: u64) -> (u64, u64) {
+    if range.start == range.end {
+        return (0, 0);
+    }
+    (range.start / per_block, range.end.div_ceil(per_block))
 }
 
 impl<R: Record> RecordStream for Scanner<'_, R> {
