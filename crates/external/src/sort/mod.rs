@@ -30,8 +30,10 @@ mod parts;
 mod pieces;
 mod runs;
 mod sorted;
+mod write_limited;
 
 pub use sorted::SortedStream;
+pub use write_limited::{LimitedStream, MovedBlocks, SortKind};
 
 use crate::error::Failure;
 use crate::store::Buffers;
