@@ -247,6 +247,38 @@ fn records_are_sorted_by_their_keys_beyond_memory() {
 }
 
 #[test]
+fn a_sort_is_predicted_from_a_probe_of_its_drive() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let drive = "sim:optane-like";
+    stdout_of(directory, &words(&format!("probe {drive} --size 300MiB --profile drive.json")));
+    stdout_of(directory, &words("graph make random --nodes 100000 --edges 300000 g.u64"));
+    let sort = format!(
+        "external sort g.u64 --record-bytes 16 --key-bytes 8 -o out --overwrite {SMALL} --device"
+    );
+    let document = json_of(directory, &format!("{sort} {drive} --predict drive.json"));
+    assert_eq!(document["prediction"]["device"], drive);
+    let nanos = |key: &str| document["prediction"][key].as_u64().unwrap() as f64;
+    // The clock of a simulated drive knows nothing else.
+    let ratio = nanos("predicted_ns") / nanos("elapsed_ns");
+    assert!((0.85..1.15).contains(&ratio), "{document}");
+    let said = stdout_of(directory, &words(&format!("{sort} {drive} --predict drive.json")));
+    let told = "predicted for temporary files, from the profile of sim:optane-like: ";
+    assert!(said.starts_with(told) && said.contains("temporary files are a part"), "{said}");
+    fs::write(directory.join("no.json"), "{}").unwrap();
+    let before = names(directory);
+    for (rest, told) in [
+        (format!("{drive},{drive} --predict drive.json"), "--predict knows one drive"),
+        (format!("{drive} --predict no.json"), "no.json"),
+        (format!("{drive} --predict nothing.json"), "nothing.json"),
+    ] {
+        let said = failure_of(directory, &words(&format!("{sort} {rest}")), 2);
+        assert!(said.contains(told) && !said.contains("panicked"), "{rest}: {said}");
+    }
+    assert_eq!(names(directory), before);
+}
+
+#[test]
 fn a_list_is_ranked_beyond_memory() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();

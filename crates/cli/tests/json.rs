@@ -21,7 +21,7 @@ const TINY: &str = "title = \"Tiny\"\nquestion = \"q\"\nmethod = \"Equation 2.2.
     [[shape]]\nclass = \"own\"\nkind = \"value_within\"\nseries = \"dynamic\"\nlow = 460\nhigh = 470\n";
 
 /// What `command` of the schema is printed by these words, in an order in which each finds what it needs.
-const RUNS: [(&str, &str); 56] = [
+const RUNS: [(&str, &str); 57] = [
     ("run", "run tiny/one --out out"),
     ("run PAPER", "run tiny --out out"),
     ("list", "list"),
@@ -64,6 +64,11 @@ const RUNS: [(&str, &str); 56] = [
     (
         "external sort",
         "external sort grid.u64 --record-bytes 16 --key-bytes 8 -o sorted --device sim:nvme-tlc-2024",
+    ),
+    (
+        "external sort",
+        "external sort grid.u64 --record-bytes 16 --key-bytes 8 -o sorted --overwrite \
+         --device sim:optane-like --predict drive.json",
     ),
     ("external rank", "external rank list -o ranks --device sim:nvme-tlc-2024"),
     ("completions", "completions bash"),
@@ -139,6 +144,8 @@ fn prepare(path: &Path) {
     fs::write(path.join("rows.csv"), "id,name\n7,Ida\n").unwrap();
     let list = [2_u64, u64::MAX, 1].map(u64::to_le_bytes).concat();
     fs::write(path.join("list"), list).unwrap();
+    let probe = "probe sim:optane-like --size 300MiB --request-count 50 --profile drive.json";
+    stdout_of(path, &words(probe));
     stdout_of(path, &words("load csv rows.csv --table rows source"));
     stdout_of(path, &words("db export source rows rows.parquet"));
     let files = fs::read_dir(path.join("source")).unwrap().map(|entry| entry.unwrap().path());

@@ -228,6 +228,16 @@ impl BeyondArguments {
         Ok(Places { volumes, grant, settings, interrupt, _directories: directories })
     }
 
+    /// How many devices there are.
+    pub(crate) const fn device_count(&self) -> usize {
+        self.device.len()
+    }
+
+    /// Requests that a stream has in flight.
+    pub(crate) const fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
     /// What has to be the same when a run goes on: devices, and how long blocks are.
     pub(crate) fn of_kept(&self) -> Result<(serde_json::Value, u32), Failure> {
         let devices = serde_json::to_value(&self.device).expect("roles and texts are JSON");

@@ -36,7 +36,7 @@ impl CostModel for General {
 
 /// On the line between the points beside; beyond the last one as the last one goes for each byte, below
 /// the first one as the first.
-fn time_of(points: &[(u32, Nanos)], byte_count: u32) -> u64 {
+pub(super) fn time_of(points: &[(u32, Nanos)], byte_count: u32) -> u64 {
     let after = points.partition_point(|point| point.0 < byte_count);
     let (first, last) = (points[0], points[points.len() - 1]);
     if after == 0 {

@@ -15,6 +15,7 @@
 //! | unit cost (Ajwani, Beckmann, Jacob, Meyer, Moruz 2009) | x B_R + y B_W bytes |
 //! | general flash (the same) | any function of a request's bytes, for reads and for writes |
 //! | affine | a setup where a request does not go on from the last one, and so much a byte |
+//! | probed | a request by what the drive was measured to take for such, and for streams side by side |
 //! | drive | what a drive takes that is asked the same: all of them are guesses at it |
 //!
 //! 1. With c = 1 the asymmetric model counts what external memory does, and with B_R = B_W = B unit
@@ -27,6 +28,7 @@ mod drive;
 mod external_memory;
 mod general;
 pub mod predict;
+mod probed;
 mod trace;
 mod two_blocks;
 mod unit_cost;
@@ -36,6 +38,7 @@ pub use asymmetric::Asymmetric;
 pub use drive::Drive;
 pub use external_memory::ExternalMemory;
 pub use general::General;
+pub use probed::Probed;
 pub use trace::{Access, Trace};
 pub use two_blocks::TwoBlocks;
 pub use unit_cost::UnitCost;

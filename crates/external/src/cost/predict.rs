@@ -87,21 +87,53 @@ pub fn sort<R: Record>(
     bytes: u64,
     rng: &mut Rng,
 ) -> Result<Trace, ExternalError> {
-    let division = Division::new::<R>(store, bytes)?;
     let per_block = store.per_block::<R>()?;
+    let division = Division::new::<R>(store, bytes)?;
     let mut pen = Pen::new(store);
     let input_blocks = count.div_ceil(per_block);
-    let runs = division.runs(count);
-    let mut next_block = input_blocks;
-    if runs.is_empty() {
+    if division.runs(count).is_empty() {
         (0..input_blocks).for_each(|block| pen.note(false, block));
-        (next_block..next_block + input_blocks).for_each(|block| pen.note(true, block));
+        (input_blocks..2 * input_blocks).for_each(|block| pen.note(true, block));
         return Ok(pen.trace);
     }
-    // Runs go out while the input comes in.
-    let mut pieces: Vec<Piece> = Vec::with_capacity(runs.len());
+    let (pieces, next_block) = runs(&mut pen, &division, count, input_blocks, rng);
+    merge(&mut pen, pieces, next_block, true, rng);
+    Ok(pen.trace)
+}
+
+/// The same of records that come and go as streams, from elsewhere: runs alone are written and read.
+///
+/// # Errors
+/// If memory is too little for a sort.
+pub fn sort_of_stream<R: Record>(
+    store: &Store,
+    count: u64,
+    bytes: u64,
+    rng: &mut Rng,
+) -> Result<Trace, ExternalError> {
+    let division = Division::new::<R>(store, bytes)?;
+    let mut pen = Pen::new(store);
+    if !division.runs(count).is_empty() {
+        let (pieces, next_block) = runs(&mut pen, &division, count, 0, rng);
+        merge(&mut pen, pieces, next_block, false, rng);
+    }
+    Ok(pen.trace)
+}
+
+/// Runs are written while so many blocks of input are read, and merged until one merge takes all; tells
+/// them, and where the next block would lie.
+fn runs(
+    pen: &mut Pen,
+    division: &Division,
+    count: u64,
+    input_blocks: u64,
+    rng: &mut Rng,
+) -> (Vec<Piece>, u64) {
+    let per_block = division.per_block();
+    let mut next_block = input_blocks;
+    let mut pieces: Vec<Piece> = Vec::new();
     let (mut read, mut written) = (0_u64, 0_u64);
-    for records in runs {
+    for records in division.runs(count) {
         let piece = Piece { next_block, records, per_block };
         pieces.push(piece);
         for block in next_block..next_block + piece.blocks() {
@@ -118,12 +150,11 @@ pub fn sort<R: Record>(
         let merged = division.merged_count(pieces.len() as u64);
         pieces.sort_by_key(|piece| piece.records);
         let sources: Vec<Piece> = pieces.drain(..to_index(merged)).collect();
-        let piece = merge(&mut pen, sources, next_block, rng);
+        let piece = merge(pen, sources, next_block, true, rng);
         pieces.push(piece);
         next_block += piece.blocks();
     }
-    merge(&mut pen, pieces, next_block, rng);
-    Ok(pen.trace)
+    (pieces, next_block)
 }
 
 /// A run: where it begins, and how long it is.
@@ -141,8 +172,14 @@ impl Piece {
 }
 
 /// Blocks of runs are read, in turn by chance, and one that has all their records is written from
-/// `to` on.
-fn merge(pen: &mut Pen, mut sources: Vec<Piece>, to: u64, rng: &mut Rng) -> Piece {
+/// `to` on, or handed on.
+fn merge(
+    pen: &mut Pen,
+    mut sources: Vec<Piece>,
+    to: u64,
+    is_written: bool,
+    rng: &mut Rng,
+) -> Piece {
     let records = sources.iter().map(|source| source.records).sum();
     let merged = Piece { next_block: to, records, per_block: sources[0].per_block };
     let mut left: u64 = sources.iter().map(|source| source.blocks()).sum();
@@ -160,7 +197,7 @@ fn merge(pen: &mut Pen, mut sources: Vec<Piece>, to: u64, rng: &mut Rng) -> Piec
             chosen -= blocks;
         }
         left -= 1;
-        if written < merged.blocks() {
+        if is_written && written < merged.blocks() {
             pen.note(true, to + written);
             written += 1;
         }

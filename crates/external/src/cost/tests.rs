@@ -83,6 +83,11 @@ proptest! {
             (trace.accesses().len() - writes, writes)
         };
         prop_assert_eq!(counts_of(&predicted), counts_of(&trace));
+        // Of streams only runs are left.
+        let streams = predict::sort_of_stream::<u64>(&store, count, bytes, &mut rng).unwrap();
+        let input = usize::try_from(count.div_ceil(511)).unwrap();
+        let (reads, writes) = counts_of(&trace);
+        prop_assert_eq!(counts_of(&streams), (reads - input, writes - input));
     }
 }
 

@@ -70,6 +70,11 @@ impl Division {
         })
     }
 
+    /// Records of a block.
+    pub(crate) const fn per_block(&self) -> u64 {
+        self.per_block
+    }
+
     /// Records of each run that a sort of `count` records writes; none if all are sorted in memory.
     pub(crate) fn runs(&self, count: u64) -> Vec<u64> {
         if count <= self.piece_count * self.run_records {

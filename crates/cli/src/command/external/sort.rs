@@ -1,5 +1,6 @@
 //! `nandu external sort`: a file of records of one size, sorted into another.
 
+use super::prediction::{Prediction, Probe};
 use super::records::Records;
 use crate::Context;
 use crate::command::beyond::{BeyondArguments, Course, Means, Places, Role, at_work, counts_of};
@@ -10,9 +11,12 @@ use crate::output::{OutputFiles, cannot_write};
 use crate::progress::Progress;
 use crate::run_facts::RunFacts;
 use clap::{Args, ValueEnum};
-use nandu_base::ByteCount;
 use nandu_base::words::counted;
-use nandu_external::{By, IoCounts, KeptStore, KeptVector, Order, RecordStream, Sorter, Store};
+use nandu_base::{ByteCount, Nanos, Rng};
+use nandu_external::cost::{CostModel, Probed, predict};
+use nandu_external::{
+    By, ExternalError, IoCounts, KeptStore, KeptVector, Order, RecordStream, Sorter, Store,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::fs::File;
@@ -42,6 +46,9 @@ Examples:
       --memory 1GiB --device /mnt/ssd -o sorted.dat
   nandu external sort log.dat --record-bytes 48 --key-bytes 8 -o sorted.dat --keep run
                                             and, whatever ended it, --resume run in place of --keep
+  nandu probe /mnt/ssd --queue-depth 1,4,5,32 --profile ssd.json
+  nandu external sort edges.u64 --record-bytes 16 --key-bytes 8 -o sorted.u64 \\
+      --device /mnt/ssd --predict ssd.json
 
 The key is the first bytes of a record, or those from --key-offset on. Records with equal keys come in \
 the order of all their bytes. Temporary files take as much room as FILE, where that is larger than \
@@ -67,6 +74,10 @@ pub(super) struct SortArguments {
     /// The sorted file
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
+    /// Say before, from the profile of the device that `nandu probe --profile` wrote, how long temporary files
+    /// will take, and after how long the sort took
+    #[arg(long, value_name = "PROFILE", conflicts_with = "resume")]
+    predict: Option<PathBuf>,
     #[command(flatten)]
     files: OutputFiles,
     #[command(flatten)]
@@ -104,6 +115,8 @@ struct Report<'a> {
     was_resumed: bool,
     #[serde(flatten)]
     counts: IoCounts,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prediction: Option<Prediction>,
     run: RunFacts,
 }
 
@@ -139,6 +152,7 @@ struct Sorted {
     record_count: u64,
     run_count: usize,
     counts: IoCounts,
+    elapsed_ns: u64,
 }
 
 /// What a sort is given.
@@ -175,11 +189,14 @@ struct Keeper {
 
 /// A sort of records of some size.
 type Sort = fn(Job, &Course) -> Result<Sorted, Failure>;
+/// What is thought of it before: nanoseconds of temporary files for so many records.
+type Foresight = fn(&Store, u64, &Probed) -> Result<u64, ExternalError>;
 
 /// The sizes of records that there are, ascending, each with its sort.
 macro_rules! sizes {
     ($($bytes:literal),*) => {
-        const SIZES: &[(usize, Sort)] = &[$(($bytes, sort::<$bytes>)),*];
+        const SIZES: &[(usize, Sort, Foresight)] =
+            &[$(($bytes, sort::<$bytes>, foresee::<$bytes>)),*];
     };
 }
 
@@ -193,10 +210,12 @@ pub(super) fn run(arguments: &SortArguments, context: &Context) -> Result<(), Fa
     let key = arguments.key()?;
     arguments.beyond.check()?;
     arguments.files.check(&arguments.output)?;
+    let probe = arguments.predict.as_deref();
+    let probe = probe.map(|profile| Probe::of(profile, &arguments.beyond)).transpose()?;
     let kept = arguments.keep.kept(&arguments.file, Role::Disk, || arguments.asked())?;
     let kept = kept.map(|kept| Arc::new(Mutex::new(kept)));
-    let outcome = find(arguments, key, kept.as_ref(), context);
-    let (sorted, means) = outcome.map_err(|failure| match &kept {
+    let outcome = find(arguments, key, probe, kept.as_ref(), context);
+    let (sorted, means, prediction) = outcome.map_err(|failure| match &kept {
         Some(kept) => locked(kept).explain(failure, "sorted runs are"),
         None => failure,
     })?;
@@ -213,6 +232,7 @@ pub(super) fn run(arguments: &SortArguments, context: &Context) -> Result<(), Fa
         run_count: sorted.run_count,
         was_resumed: arguments.keep.is_resumed(),
         counts: sorted.counts,
+        prediction,
         run: RunFacts::since(context.started),
     };
     match arguments.json {
@@ -229,11 +249,13 @@ fn locked(kept: &Mutex<Kept>) -> std::sync::MutexGuard<'_, Kept> {
 fn find(
     arguments: &SortArguments,
     key: Key,
+    probe: Option<Probe>,
     kept: Option<&Arc<Mutex<Kept>>>,
     context: &Context,
-) -> Result<(Sorted, Means), Failure> {
+) -> Result<(Sorted, Means, Option<Prediction>), Failure> {
     let (input, name) = Input::named(&arguments.file, &context.interrupt)?;
-    let input_bytes = input.byte_count().unwrap_or(0);
+    let known_bytes = input.byte_count();
+    let input_bytes = known_bytes.unwrap_or(0);
     let begun = kept.map(|kept| locked(kept).reached::<KeptSort>()).transpose()?.flatten();
     let places = match kept.map(|kept| locked(kept)) {
         Some(kept) => {
@@ -243,6 +265,14 @@ fn find(
         None => arguments.beyond.places(input_bytes, &context.interrupt)?,
     };
     let store = store_of(&places, begun.as_ref())?;
+    let record_bytes = arguments.record_bytes;
+    let found = SIZES.iter().find(|(bytes, ..)| *bytes >= record_bytes);
+    let &(_, sort, foresee) = found.expect("the size was checked");
+    let record_count = known_bytes.map(|bytes| bytes / record_bytes as u64);
+    let foreseen = probe.map(|probe| probe.foresee(foresee, &store, record_count)).transpose()?;
+    if let Some(foreseen) = foreseen.as_ref().filter(|_| !arguments.json) {
+        context.output.line(&foreseen.line())?;
+    }
     let partial = arguments.files.begin(&arguments.output)?;
     if let Some(kept) = kept {
         locked(kept).note_output(&partial)?;
@@ -261,12 +291,9 @@ fn find(
     };
     let file = partial.as_file().try_clone();
     let file = file.map_err(|error| cannot_write(&arguments.output, &error))?;
-    let record_bytes = arguments.record_bytes;
     let keeper = Keeper::new(kept, begun.as_ref(), input_bytes / record_bytes as u64);
     let (store, output) = (store.clone(), arguments.output.clone());
     let job = Job { store, records, record_bytes, key, file, output, begun, keeper };
-    let sort = { SIZES.iter() }.find(|(bytes, _)| *bytes >= record_bytes);
-    let sort = sort.expect("the size was checked").1;
     let progress = Progress::new(context, STEPS.len());
     let work = {
         let course = Arc::clone(&course);
@@ -277,7 +304,8 @@ fn find(
     if let Some(kept) = kept {
         locked(kept).finish();
     }
-    Ok((sorted, places.means(&arguments.beyond)))
+    let prediction = foreseen.map(|foreseen| foreseen.beside(sorted.elapsed_ns));
+    Ok((sorted, places.means(&arguments.beyond), prediction))
 }
 
 /// The store for runs, with those that were kept.
@@ -291,8 +319,21 @@ fn store_of(places: &Places, begun: Option<&KeptSort>) -> Result<Store, Failure>
     })
 }
 
+/// Nanoseconds that temporary files of a sort of so many records will take.
+fn foresee<const N: usize>(
+    store: &Store,
+    count: u64,
+    probed: &Probed,
+) -> Result<u64, ExternalError> {
+    let bytes = store.grant().free_bytes();
+    // Which run is asked next is not known: it is drawn.
+    let trace = predict::sort_of_stream::<[u8; N]>(store, count, bytes, &mut Rng::new(1))?;
+    probed.cost(&trace)
+}
+
 fn sort<const N: usize>(job: Job, course: &Course) -> Result<Sorted, Failure> {
     let Job { store, mut records, record_bytes, key, file, output, begun, mut keeper } = job;
+    let begin = store.now();
     let order = By(move |record: &[u8; N]| key.of(record));
     let runs = begun.map_or_else(Vec::new, |begun| begun.runs);
     let mut sorter = Sorter::resume(&store, order, store.grant().free_bytes(), &runs)?;
@@ -334,7 +375,8 @@ fn sort<const N: usize>(job: Job, course: &Course) -> Result<Sorted, Failure> {
     }
     writer.flush().map_err(failed)?;
     drop(writer);
-    Ok(Sorted { record_count, run_count, counts: counts_of((&store, &store)) })
+    let elapsed_ns = store.now().saturating_sub(begin).0;
+    Ok(Sorted { record_count, run_count, counts: counts_of((&store, &store)), elapsed_ns })
 }
 
 impl Keeper {
@@ -420,6 +462,10 @@ fn tell(report: &Report<'_>, context: &Context) -> Result<(), Failure> {
         ByteCount(counts.read_bytes),
         counted(counts.read_blocks + counts.write_blocks, "request")
     ))?;
+    if let Some(prediction) = &report.prediction {
+        let elapsed_ns = Nanos(prediction.elapsed_ns);
+        context.output.line(&format!("time, of which temporary files are a part: {elapsed_ns}"))?;
+    }
     context.output.line(&report.means.line())
 }
 

@@ -1,0 +1,427 @@
+//! A drive as `nandu probe` measured it from outside, and nothing else: requests alone, and streams side
+//! by side. What moves the arm of a disk, or misses what a drive reads ahead, is in how long it takes to go
+//! on with one of several streams; what a drive takes in while it reads is in a write behind a scan.
+//!
+//! | a request | takes |
+//! | --- | --- |
+//! | reads on where one of k streams ended | one of k streams that are read in turn |
+//! | reads anywhere else | a random read |
+//! | writes on where one of k streams ended, behind a read | a read and a write of k streams, less a scan's read |
+//! | writes on, behind a write | a sequential write |
+//! | writes anywhere else | a random write |
+//!
+//! 1. Of d requests at a time each takes what it took at the most that were measured and are no more than d:
+//!    what a queue gains in between is not known.
+//!
+//! A merge reads ahead as many blocks as are in flight. One of its streams lies between a sequential and a
+//! random read, and gains by a queue what these do.
+//!
+//! 2. Volumes are drives like this one and work at once: the one that is asked for most counts.
+//! 3. Nothing is known of what an algorithm took.
+
+use super::general::time_of;
+use super::{Access, CostModel, CostUnit, Trace, invalid};
+use crate::ExternalError;
+use nandu_base::Nanos;
+use nandu_device::Operation;
+use nandu_probe::pattern::Access as Pattern;
+use nandu_probe::{DeviceProfile, StreamKind, StreamPoint};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Streams of one direction that are known at a time: more than a merge has that reads whole blocks.
+const STREAM_COUNT_MAX: usize = 256;
+/// Requests by which it is told how many streams take turns.
+const RECENT_COUNT: usize = 64;
+
+/// What a drive was measured to take.
+#[derive(Clone, Debug)]
+pub struct Probed {
+    device: String,
+    /// Bytes and times of requests that go on, and of requests anywhere, of reads and of writes.
+    going_on: [Curve; 2],
+    anywhere: [Curve; 2],
+    streams: Vec<StreamPoint>,
+    in_flight: u32,
+}
+
+/// Times by bytes, ascending, for each number of requests at a time that was measured, one first.
+#[derive(Clone, Debug, Default)]
+struct Curve {
+    depths: Vec<(u32, Vec<(u32, Nanos)>)>,
+}
+
+/// What a volume was asked before.
+#[derive(Clone, Debug, Default)]
+struct Past {
+    /// Where streams of reads and of writes ended, and their numbers; the last one used is last.
+    ends: [VecDeque<(u64, u64)>; 2],
+    /// Streams of the last requests of each direction.
+    recent: [VecDeque<u64>; 2],
+    next_number: u64,
+    last_was_read: bool,
+}
+
+impl Probed {
+    /// A drive whose streams have so many requests in flight as those of a store with this setting.
+    ///
+    /// # Errors
+    /// If the profile has no times of reads or of writes, one after the other and anywhere.
+    pub fn new(profile: &DeviceProfile, in_flight: u32) -> Result<Self, ExternalError> {
+        let curves =
+            |access| [Operation::Read, Operation::Write].map(|it| curve(profile, it, access));
+        let (going_on, anywhere) = (curves(Pattern::Sequential), curves(Pattern::Random));
+        if going_on.iter().chain(&anywhere).any(|curve| !curve.is_measured()) {
+            return invalid(
+                "the profile has no reads and writes, sequential and random, one at a time; probe the \
+                 drive with writes",
+            );
+        }
+        let streams = profile.streams.as_ref().map_or(Vec::new(), |streams| streams.points.clone());
+        let device = profile.device.clone();
+        Ok(Self { device, going_on, anywhere, streams, in_flight })
+    }
+
+    /// The name of the drive that was measured.
+    #[must_use]
+    pub fn device(&self) -> &str {
+        &self.device
+    }
+
+    /// Whether streams side by side were measured; without them a request that goes on with one of several
+    /// is taken for one anywhere.
+    #[must_use]
+    pub const fn has_streams(&self) -> bool {
+        !self.streams.is_empty()
+    }
+
+    fn time_ns(&self, access: &Access, past: &mut Past, area_bytes: u64) -> u64 {
+        let direction = usize::from(access.is_write);
+        let was_read = std::mem::replace(&mut past.last_was_read, !access.is_write);
+        let goes_on = past.note(access, direction);
+        let bytes = access.byte_count;
+        let Some(count) = goes_on else {
+            let anywhere_ns = self.anywhere[direction].time_ns(bytes, 1);
+            // An arm moves less far in a smaller area.
+            let of_area = self.streams_ns(StreamKind::Restart, (1, bytes, area_bytes));
+            return of_area.filter(|_| !access.is_write).unwrap_or(anywhere_ns);
+        };
+        // The block that is filled is not in flight; one that was looked at is asked for again at once.
+        let depth = (self.in_flight + u32::from(!access.is_write)).max(1);
+        let alone_ns = self.going_on[direction].time_ns(bytes, depth);
+        if access.is_write {
+            let pair = || self.streams_ns(StreamKind::Write, (count, bytes, area_bytes));
+            let Some(pair_ns) = was_read.then(pair).flatten() else { return alone_ns };
+            let scan_ns = self.streams_ns(StreamKind::Scan, (1, bytes, area_bytes));
+            return pair_ns.saturating_sub(scan_ns.unwrap_or(self.going_on[0].time_ns(bytes, 1)));
+        }
+        if count == 1 {
+            return alone_ns;
+        }
+        let Some(each_ns) = self.streams_ns(StreamKind::Read, (count, bytes, area_bytes)) else {
+            return self.anywhere[0].time_ns(bytes, 1);
+        };
+        self.merged_ns(each_ns, bytes, depth.max(2) - 1)
+    }
+
+    /// A read that takes `each_ns` alone, of so many at a time.
+    fn merged_ns(&self, each_ns: u64, bytes: u32, depth: u32) -> u64 {
+        if depth <= 1 {
+            return each_ns;
+        }
+        let [of_one, of_depth] = [1, depth].map(|depth| self.going_on[0].time_ns(bytes, depth));
+        let [any_of_one, any_of_depth] =
+            [1, depth].map(|depth| self.anywhere[0].time_ns(bytes, depth));
+        let part = |time: u64, part: u64, whole: u64| {
+            u64::try_from(u128::from(time) * u128::from(part) / u128::from(whole.max(1)))
+                .unwrap_or(u64::MAX)
+        };
+        if any_of_one <= of_one || each_ns <= of_one {
+            return part(each_ns, of_depth, of_one);
+        }
+        if each_ns >= any_of_one {
+            return part(each_ns, any_of_depth, any_of_one);
+        }
+        let (beyond, between) = (each_ns - of_one, any_of_one - of_one);
+        part(of_depth, between - beyond, between) + part(any_of_depth, beyond, between)
+    }
+
+    /// What one of so many streams takes, on lines between the counts that were measured, where areas were
+    /// most like this one.
+    fn streams_ns(&self, kind: StreamKind, (count, bytes, area): (u64, u32, u64)) -> Option<u64> {
+        let of_kind =
+            || self.streams.iter().filter(move |point| point.kind == kind && point.run_length == 1);
+        let mut counts: Vec<u64> = of_kind().map(|point| u64::from(point.count)).collect();
+        counts.sort_unstable();
+        counts.dedup();
+        let row = |count: u64| {
+            let unlikeness =
+                |point: &StreamPoint| logarithm(point.area_bytes).abs_diff(logarithm(area));
+            let mut points: Vec<&StreamPoint> =
+                of_kind().filter(|point| u64::from(point.count) == count).collect();
+            points.sort_by_key(|point| (point.request_bytes, unlikeness(point)));
+            points.dedup_by_key(|point| point.request_bytes);
+            let points = points.iter().filter_map(|point| {
+                Some((u32::try_from(point.request_bytes).ok()?, Nanos(point.time_ns)))
+            });
+            let points: Vec<(u32, Nanos)> = points.collect();
+            (!points.is_empty()).then(|| time_of(&points, bytes))
+        };
+        let above = counts.partition_point(|&measured| measured < count);
+        match (above.checked_sub(1).map(|below| counts[below]), counts.get(above).copied()) {
+            (_, Some(more)) if more == count => row(more),
+            (Some(fewer), Some(more)) => {
+                let (low, high) = (row(fewer)?, row(more)?);
+                let part = u128::from(logarithm(count) - logarithm(fewer));
+                let whole = u128::from(logarithm(more) - logarithm(fewer)).max(1);
+                let step = |amount: u64| {
+                    u64::try_from(u128::from(amount) * part / whole).unwrap_or(u64::MAX)
+                };
+                Some(low + step(high.saturating_sub(low)) - step(low.saturating_sub(high)))
+            }
+            (Some(most), None) => row(most),
+            (None, Some(least)) => row(least),
+            (None, None) => None,
+        }
+    }
+}
+
+impl Past {
+    /// Notes a request. Where it goes on with a stream, says how many take turns.
+    fn note(&mut self, access: &Access, direction: usize) -> Option<u64> {
+        let ends = &mut self.ends[direction];
+        let found = ends.iter().rposition(|&(end, _)| end == access.offset_bytes);
+        let number = match found {
+            Some(at) => ends.remove(at).expect("it was found").1,
+            None => {
+                self.next_number += 1;
+                self.next_number
+            }
+        };
+        if ends.len() == STREAM_COUNT_MAX {
+            ends.pop_front();
+        }
+        ends.push_back((access.end_bytes(), number));
+        let recent = &mut self.recent[direction];
+        if recent.len() == RECENT_COUNT {
+            recent.pop_front();
+        }
+        recent.push_back(number);
+        found?;
+        let mut numbers: Vec<u64> = recent.iter().copied().collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        Some(numbers.len() as u64)
+    }
+}
+
+impl Curve {
+    /// Whether one request at a time was measured.
+    fn is_measured(&self) -> bool {
+        self.depths.first().is_some_and(|(depth, points)| *depth == 1 && !points.is_empty())
+    }
+
+    /// What a request takes of which there are so many at a time.
+    fn time_ns(&self, bytes: u32, depth: u32) -> u64 {
+        let above = self.depths.partition_point(|(measured, _)| *measured <= depth.max(1));
+        time_of(&self.depths[above - 1].1, bytes)
+    }
+}
+
+/// Times of an operation, as the profile has them.
+fn curve(profile: &DeviceProfile, operation: Operation, access: Pattern) -> Curve {
+    let mut depths: BTreeMap<u32, Vec<(u32, Nanos)>> = BTreeMap::new();
+    // In the order of their bytes.
+    for point in &profile.points {
+        let is_of_it = (point.operation, point.access) == (operation, access);
+        if let Ok(bytes) = u32::try_from(point.request_bytes)
+            && is_of_it
+            && point.time_per_request_ns >= 1.0
+        {
+            let time_ns = whole(point.time_per_request_ns);
+            depths.entry(point.queue_depth).or_default().push((bytes, time_ns));
+        }
+    }
+    Curve { depths: depths.into_iter().collect() }
+}
+
+/// Nanoseconds without their fraction.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a time is positive and far below the end of the range"
+)]
+const fn whole(nanos: f64) -> Nanos {
+    Nanos(nanos as u64)
+}
+
+/// The logarithm to the base 2 of a number, 1 at least, in 256ths on lines between powers.
+fn logarithm(value: u64) -> u64 {
+    let value = value.max(1);
+    let power = value.ilog2();
+    let above = u128::from(value) * 256 / (1_u128 << power) - 256;
+    u64::from(power) * 256 + u64::try_from(above).expect("it is below 256")
+}
+
+impl CostModel for Probed {
+    fn unit(&self) -> CostUnit {
+        CostUnit::Nanoseconds
+    }
+
+    fn cost(&self, trace: &Trace) -> Result<u64, ExternalError> {
+        let mut pasts = vec![Past::default(); trace.volume_count() as usize];
+        let mut areas = vec![0; pasts.len()];
+        for access in trace.accesses() {
+            let area: &mut u64 = &mut areas[access.volume as usize];
+            *area = access.end_bytes().max(*area);
+        }
+        let mut volumes_ns = vec![0_u64; pasts.len()];
+        for access in trace.accesses() {
+            let volume = access.volume as usize;
+            let time_ns = self.time_ns(access, &mut pasts[volume], areas[volume]);
+            volumes_ns[volume] = volumes_ns[volume].saturating_add(time_ns);
+        }
+        Ok(volumes_ns.into_iter().max().unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandu_probe::StreamProfile;
+    use nandu_probe::profile::{PROFILE_VERSION, ProfilePoint};
+
+    const BYTES: u32 = 4096;
+
+    fn point(
+        operation: Operation,
+        access: Pattern,
+        queue_depth: u32,
+        time_ns: f64,
+    ) -> ProfilePoint {
+        ProfilePoint {
+            operation,
+            access,
+            request_bytes: BYTES.into(),
+            queue_depth,
+            bytes_per_second: 1.0,
+            iops: 1.0,
+            time_per_request_ns: time_ns,
+            latency_mean_ns: 0.0,
+            latency_p50_ns: 0.0,
+            latency_p99_ns: 0.0,
+        }
+    }
+
+    fn profile() -> DeviceProfile {
+        use Operation::{Read, Write};
+        use Pattern::{Random, Sequential};
+        let stream = |kind, count, area_bytes, time_ns| {
+            let (request_bytes, run_length) = (BYTES.into(), 1);
+            StreamPoint { kind, request_bytes, count, run_length, area_bytes, time_ns }
+        };
+        let points = vec![
+            stream(StreamKind::Read, 1, 1 << 20, 1000),
+            stream(StreamKind::Read, 2, 1 << 20, 3000),
+            stream(StreamKind::Read, 4, 1 << 20, 5000),
+            stream(StreamKind::Scan, 1, 1 << 20, 900),
+            stream(StreamKind::Write, 1, 1 << 20, 2900),
+            stream(StreamKind::Restart, 1, 1 << 20, 7000),
+            stream(StreamKind::Restart, 1, 64 << 20, 9000),
+        ];
+        DeviceProfile {
+            version: PROFILE_VERSION,
+            device: "some drive".to_owned(),
+            capacity_bytes: 1 << 30,
+            sector_bytes: 512,
+            volatile_cache: false,
+            points: vec![
+                point(Read, Sequential, 1, 1000.0),
+                point(Read, Sequential, 8, 600.0),
+                point(Read, Random, 1, 9500.0),
+                point(Write, Sequential, 1, 1800.0),
+                point(Write, Random, 1, 20_000.0),
+            ],
+            models: Vec::new(),
+            penalties: Vec::new(),
+            best_read_bytes: None,
+            best_write_bytes: None,
+            misalignment: Vec::new(),
+            alignment_unit_bytes: None,
+            history: Vec::new(),
+            streams: Some(StreamProfile { points, sync_ns: None }),
+        }
+    }
+
+    /// What requests of a volume cost, each as whether it writes and its block.
+    fn cost(probed: &Probed, blocks: &[(bool, u64)]) -> u64 {
+        let each = |&(is_write, block): &(bool, u64)| Access {
+            is_write,
+            volume: 0,
+            offset_bytes: block * u64::from(BYTES),
+            byte_count: BYTES,
+        };
+        probed.cost(&Trace::new(blocks.iter().map(each).collect())).unwrap()
+    }
+
+    #[test]
+    fn a_request_takes_what_one_like_it_was_measured_to_take() {
+        let probed = Probed::new(&profile(), 0).unwrap();
+        let (read, write) = (|block| (false, block), |block| (true, block));
+        assert_eq!(cost(&probed, &[read(5)]), 7000, "anywhere in an area like this");
+        assert_eq!(cost(&probed, &[read(5), read(6)]), 7000 + 1000);
+        assert_eq!(cost(&probed, &[read(9000)]), 9000, "in a larger one");
+        let two = [read(0), read(50), read(1), read(51), read(2)];
+        assert_eq!(cost(&probed, &two), 2 * 7000 + 3 * 3000);
+        let three = [read(0), read(50), read(90), read(1)];
+        assert_eq!(cost(&probed, &three), 3 * 7000 + 4000, "between two and four");
+        assert_eq!(cost(&probed, &[write(0), write(1)]), 20_000 + 1800);
+        let behind_a_scan = [read(0), write(50), read(1), write(51)];
+        assert_eq!(cost(&probed, &behind_a_scan), 7000 + 20_000 + 1000 + (2900 - 900));
+    }
+
+    #[test]
+    fn requests_in_flight_take_what_was_measured_of_no_more() {
+        let blocks = [(false, 0), (false, 1)];
+        let cost_with = |in_flight| cost(&Probed::new(&profile(), in_flight).unwrap(), &blocks);
+        assert_eq!([0, 1, 6, 7, 9].map(cost_with), [8000, 8000, 8000, 7600, 7600]);
+    }
+
+    #[test]
+    fn a_stream_of_several_gains_by_a_queue_what_its_likes_gain() {
+        let mut profile = profile();
+        profile.points.insert(3, point(Operation::Read, Pattern::Random, 8, 950.0));
+        let probed = Probed::new(&profile, 8).unwrap();
+        // As sequential ones, as random ones, and half of each.
+        let times = [500, 1000, 9500, 19_000, 5250].map(|each| probed.merged_ns(each, BYTES, 8));
+        assert_eq!(times, [300, 600, 950, 1900, 300 + 475]);
+    }
+
+    #[test]
+    fn volumes_work_at_once() {
+        let access = |volume, block: u64| Access {
+            is_write: false,
+            volume,
+            offset_bytes: block * u64::from(BYTES),
+            byte_count: BYTES,
+        };
+        let trace = Trace::new(vec![access(0, 0), access(1, 0), access(0, 1)]);
+        assert_eq!(Probed::new(&profile(), 0).unwrap().cost(&trace), Ok(7000 + 1000));
+    }
+
+    #[test]
+    fn a_profile_without_streams_takes_each_of_several_for_one_anywhere() {
+        let probed = Probed::new(&DeviceProfile { streams: None, ..profile() }, 0).unwrap();
+        assert!(!probed.has_streams());
+        let two = [(false, 0), (false, 50), (false, 1), (false, 51)];
+        assert_eq!(cost(&probed, &two), 4 * 9500);
+        assert_eq!(cost(&probed, &[(false, 0), (true, 9), (true, 10)]), 9500 + 20_000 + 1800);
+    }
+
+    #[test]
+    fn a_profile_of_reads_alone_is_refused() {
+        let mut reads = profile();
+        reads.points.retain(|point| point.operation == Operation::Read);
+        let error = Probed::new(&reads, 1).unwrap_err().to_string();
+        assert!(error.contains("probe the drive with writes"), "{error}");
+    }
+}
