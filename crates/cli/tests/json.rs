@@ -21,7 +21,7 @@ const TINY: &str = "title = \"Tiny\"\nquestion = \"q\"\nmethod = \"Equation 2.2.
     [[shape]]\nclass = \"own\"\nkind = \"value_within\"\nseries = \"dynamic\"\nlow = 460\nhigh = 470\n";
 
 /// What `command` of the schema is printed by these words, in an order in which each finds what it needs.
-const RUNS: [(&str, &str); 57] = [
+const RUNS: [(&str, &str); 58] = [
     ("run", "run tiny/one --out out"),
     ("run PAPER", "run tiny --out out"),
     ("list", "list"),
@@ -59,6 +59,7 @@ const RUNS: [(&str, &str); 57] = [
     ("graph make", "graph make line --nodes 9 line.txt"),
     ("graph make", "graph make paths --paths 3 --levels 3 paths.u32"),
     ("graph make", "graph make random --nodes 9 --edges 9 random.mtx"),
+    ("graph make", "graph make web --nodes 9 --edges 9 web.u32"),
     ("graph bfs", "graph bfs grid.u64 --device sim:nvme-tlc-2024"),
     ("graph bfs", "graph bfs grid.u64 --algorithm mm --device sim:nvme-tlc-2024"),
     (

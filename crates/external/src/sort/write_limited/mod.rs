@@ -85,7 +85,7 @@ impl SortKind {
         let store = vector.store().clone();
         let division = self.division::<R>(&store, vector.len(), bytes)?;
         let mut memory = store.grant().take("a sort", bytes)?;
-        let Some(m) = division.picked_count else {
+        let Some(picked_count) = division.picked_count else {
             let mut sorter = Sorter::new(&store, order, memory)?;
             sorter.push_all(vector.into_stream()?)?;
             return Ok(LimitedStream { source: Source::Merge(sorter.finish()?) });
@@ -99,7 +99,7 @@ impl SortKind {
                 sorter.finish()
             })
             .transpose()?;
-        let passes = Passes::new(vector, order.clone(), memory, m, &division)?;
+        let passes = Passes::new(vector, order.clone(), memory, picked_count, &division)?;
         let source = match merged {
             Some(merged) => Source::Segments(Box::new(Segments::new(merged, passes, order))),
             None => Source::Passes(passes),
