@@ -15,6 +15,7 @@ use nandu_load::LoadError;
 use nandu_probe::ProbeError;
 use nandu_query::QueryError;
 use nandu_sim::{FtlError, SimError, TraceError};
+use nandu_xml::XmlError;
 use std::error::Error;
 use std::io;
 
@@ -270,6 +271,24 @@ impl From<LoadError> for Failure {
             LoadError::File { ref error, .. } if error.kind() != io::ErrorKind::NotFound => {
                 FailureKind::Device
             }
+            _ => FailureKind::Input,
+        };
+        Self::of(kind, &error)
+    }
+}
+
+impl From<XmlError> for Failure {
+    fn from(error: XmlError) -> Self {
+        let kind = match error {
+            XmlError::Storage(error) => return error.into(),
+            XmlError::Cancelled => return Self::interrupted("nothing was stored"),
+            XmlError::Read { ref error, .. } if is_interruption(error) => {
+                return Self::interrupted("nothing was stored");
+            }
+            XmlError::Write { ref error } => {
+                return Self::system("cannot write the document", error);
+            }
+            XmlError::Read { .. } | XmlError::Damaged { .. } => FailureKind::Device,
             _ => FailureKind::Input,
         };
         Self::of(kind, &error)

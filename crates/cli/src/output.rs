@@ -151,6 +151,41 @@ impl Output {
     }
 }
 
+/// Standard output for data of any length, piece by piece. On a terminal characters that would do something
+/// to it are shown, not done.
+pub(crate) struct DataStream {
+    is_terminal: bool,
+    /// A character whose end has not come.
+    begun: Vec<u8>,
+}
+
+impl DataStream {
+    pub(crate) const fn new(output: Output) -> Self {
+        Self { is_terminal: output.is_terminal, begun: Vec::new() }
+    }
+}
+
+impl Write for DataStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.is_terminal {
+            return io::stdout().lock().write(bytes);
+        }
+        self.begun.extend_from_slice(bytes);
+        let whole = match std::str::from_utf8(&self.begun) {
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            _ => self.begun.len(),
+        };
+        let text = String::from_utf8_lossy(&self.begun[..whole]);
+        io::stdout().lock().write_all(visible_rows(&text).as_bytes())?;
+        self.begun.drain(..whole);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stdout().lock().flush()
+    }
+}
+
 /// Writes one line or several to stderr, without control characters of names and values that came from
 /// outside. Where even that fails there is nobody to tell.
 pub(crate) fn complain(text: &str) {

@@ -21,7 +21,7 @@ const TINY: &str = "title = \"Tiny\"\nquestion = \"q\"\nmethod = \"Equation 2.2.
     [[shape]]\nclass = \"own\"\nkind = \"value_within\"\nseries = \"dynamic\"\nlow = 460\nhigh = 470\n";
 
 /// What `command` of the schema is printed by these words, in an order in which each finds what it needs.
-const RUNS: [(&str, &str); 58] = [
+const RUNS: [(&str, &str); 62] = [
     ("run", "run tiny/one --out out"),
     ("run PAPER", "run tiny --out out"),
     ("list", "list"),
@@ -72,6 +72,10 @@ const RUNS: [(&str, &str); 58] = [
          --device sim:optane-like --predict drive.json",
     ),
     ("external rank", "external rank list -o ranks --device sim:nvme-tlc-2024"),
+    ("xml import", "xml import bib.xml bib"),
+    ("xml export", "xml export bib -o out.xml"),
+    ("xml stat", "xml stat bib"),
+    ("xml check", "xml check bib"),
     ("completions", "completions bash"),
     ("man", "man pages"),
     ("db create", "db create shop people id:integer name:text --key id"),
@@ -93,11 +97,12 @@ const RUNS: [(&str, &str); 58] = [
 ];
 /// Those that tell what this machine's disk, clock and processes do; all others say the same twice, but for
 /// what stands under `run`.
-const OF_THIS_MACHINE: [&str; 6] = [
+const OF_THIS_MACHINE: [&str; 7] = [
     "probe . ",
     "bench ycsb --records 200 --operations 20 --clients 2 ",
     "crash --seeds 1 --clients 2 --kill ",
     "load ",
+    "xml import ",
     "explain shop customer.c_custkey orders.o_custkey --memory 256KiB --analyze",
     "explain shop customer.c_custkey orders.o_custkey --sweep ",
 ];
@@ -142,6 +147,7 @@ fn prepare(path: &Path) {
     fs::create_dir_all(path.join("experiments/tiny")).unwrap();
     fs::write(path.join("experiments/tiny/one.toml"), TINY).unwrap();
     fs::write(path.join("rows.tsv"), "7\tIda\n9\t\\N\n").unwrap();
+    fs::write(path.join("bib.xml"), "<bib><book year='1994'/></bib>").unwrap();
     fs::write(path.join("rows.csv"), "id,name\n7,Ida\n").unwrap();
     let list = [2_u64, u64::MAX, 1].map(u64::to_le_bytes).concat();
     fs::write(path.join("list"), list).unwrap();

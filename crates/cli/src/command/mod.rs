@@ -20,6 +20,7 @@ mod report;
 mod run;
 mod sim;
 mod verify;
+mod xml;
 
 use crate::Context;
 use crate::failure::Failure;
@@ -43,6 +44,7 @@ pub(crate) enum Command {
     Explain(explain::ExplainArguments),
     Graph(graph::GraphArguments),
     External(external::ExternalArguments),
+    Xml(xml::XmlArguments),
     Completions(completions::CompletionsArguments),
     Man(man::ManArguments),
 }
@@ -69,6 +71,7 @@ impl Command {
             Self::Explain(arguments) => explain::run(arguments, context),
             Self::Graph(arguments) => graph::run(arguments, context),
             Self::External(arguments) => external::run(arguments, context),
+            Self::Xml(arguments) => xml::run(arguments, context),
             Self::Completions(arguments) => completions::run(arguments, context),
             Self::Man(arguments) => man::run(arguments, context),
         }

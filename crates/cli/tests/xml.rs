@@ -1,0 +1,68 @@
+//! `nandu xml` as a user runs it: in, out, how large, sound or not, what is refused.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::{failure_of, nandu, run, stdout_of};
+use std::fs;
+use std::io::Write;
+use std::process::Stdio;
+
+const TEXT: &str = "<bib>\n  <book year=\"1994\"><title>TCP/IP</title></book>\n  <book/>\n</bib>\n";
+
+#[test]
+fn documents_go_in_and_come_out_in_each_mapping() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    fs::write(directory.join("bib.xml"), TEXT).unwrap();
+    for mapping in ["full", "prefix", "elementless"] {
+        let words = ["xml", "import", "--mapping", mapping, "bib.xml", mapping];
+        assert!(stdout_of(directory, &words).starts_with("document: 9 nodes"));
+        let text = stdout_of(directory, &["xml", "export", mapping]);
+        assert_eq!(text, format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{TEXT}"));
+        assert!(stdout_of(directory, &["xml", "stat", mapping]).contains(mapping));
+        let checked = stdout_of(directory, &["xml", "check", mapping]);
+        assert!(checked.contains("9 nodes in 1 container"), "{checked}");
+    }
+    assert!(failure_of(directory, &["xml", "import", "bib.xml", "full"], 2).contains("exists"));
+    let words = ["xml", "export", "full", "--output", "out.xml"];
+    stdout_of(directory, &words);
+    assert!(fs::read_to_string(directory.join("out.xml")).unwrap().ends_with(TEXT));
+    assert!(failure_of(directory, &words, 2).contains("--overwrite"));
+    assert!(failure_of(directory, &["xml", "export", "full", "--json"], 2).contains("--output"));
+}
+
+#[test]
+fn a_document_comes_through_a_pipe_beside_another() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    for (name, text) in [("one", "<a/>"), ("two", "<b>2</b>")] {
+        let words = ["xml", "import", "-", "shop", "--name", name];
+        let mut child =
+            nandu(directory, &words).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success());
+    }
+    assert!(stdout_of(directory, &["xml", "export", "shop", "--name", "two"]).contains("<b>2</b>"));
+    let missing = failure_of(directory, &["xml", "stat", "shop"], 2);
+    assert!(missing.contains("there is no document document"), "{missing}");
+}
+
+#[test]
+fn what_is_no_document_is_told_with_its_place_and_leaves_no_database() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    fs::write(directory.join("bad.xml"), "<a>\n  <b></c>\n</a>").unwrap();
+    let said = failure_of(directory, &["xml", "import", "bad.xml", "shop"], 2);
+    assert!(said.contains("bad.xml: line 2, column 6:"), "{said}");
+    assert!(!directory.join("shop").exists());
+    let said = failure_of(directory, &["xml", "import", "none.xml", "shop"], 2);
+    assert!(said.contains("none.xml"), "{said}");
+    fs::write(directory.join("good.xml"), "<a/>").unwrap();
+    let words = ["xml", "import", "good.xml", "shop", "--page-size", "1KiB"];
+    assert!(failure_of(directory, &words, 2).contains("too small for labels"));
+    let words = ["xml", "import", "good.xml", "shop", "--name", "a/b"];
+    assert!(failure_of(directory, &words, 2).contains("is no name"));
+    assert_eq!(run(directory, &["xml", "check", "shop"]).status.code(), Some(2));
+}

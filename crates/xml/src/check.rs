@@ -1,0 +1,148 @@
+//! Whether a stored document keeps its rules, record by record.
+//!
+//! 1. What is found is told; a rule that makes the rest unreadable ends the check.
+
+use crate::document::Document;
+use crate::error::XmlError;
+use crate::record::{NodeKind, Record, ValueType};
+use crate::synopsis::ClassId;
+use crate::tree_writer::Counts;
+use crate::walk::{NodeVisitor, walk};
+use nandu_storage::database::Tables;
+use serde::Serialize;
+
+/// How many findings are told.
+const FINDING_COUNT_MAX: usize = 100;
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DocumentCheck {
+    /// Every rule that is broken, up to a hundred. Empty for a sound document.
+    pub findings: Vec<String>,
+    /// What there is, as counted.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// Containers that were read.
+    pub container_count: u64,
+}
+
+/// Checks that records are in order, that labels, classes and kinds fit each other, that text is
+/// text, and that the catalogue has counted right.
+///
+/// # Errors
+/// If a page cannot be read. Damage is a finding.
+pub fn check(tables: &Tables, document: &Document) -> Result<DocumentCheck, XmlError> {
+    let mut checker = Checker {
+        report: DocumentCheck::default(),
+        node_counts: vec![0; document.synopsis().classes().len()],
+        depth: 0,
+        root_count: 0,
+        value: Vec::new(),
+    };
+    let limit = document.catalog.container_bytes;
+    let (mut container_count, mut long_count) = (0, 0);
+    let walked = walk(tables, document, &mut checker, |_, value| {
+        container_count += 1;
+        long_count += u64::from(value.len() as u64 > limit);
+        Ok(())
+    });
+    checker.report.container_count = container_count;
+    match walked {
+        Err(XmlError::Damaged { what, .. }) => checker.find(what),
+        walked => {
+            walked?;
+            if long_count > 0 {
+                checker.find(format!("{long_count} containers have more than {limit} bytes"));
+            }
+            checker.compare(document);
+        }
+    }
+    Ok(checker.report)
+}
+
+struct Checker {
+    report: DocumentCheck,
+    /// By class.
+    node_counts: Vec<u64>,
+    depth: u64,
+    root_count: u64,
+    /// The parts of a value that goes on.
+    value: Vec<u8>,
+}
+
+impl Checker {
+    fn find(&mut self, what: impl Into<String>) {
+        if self.report.findings.len() < FINDING_COUNT_MAX {
+            self.report.findings.push(what.into());
+        }
+    }
+
+    /// What the catalogue says.
+    fn compare(&mut self, document: &Document) {
+        let catalog = &document.catalog;
+        let (mut found, mut kept) = (self.report.counts, catalog.counts);
+        for kind in NodeKind::ALL {
+            let (found, kept) = (*found.of_kind(kind), *kept.of_kind(kind));
+            if found != kept {
+                let what = kind.label();
+                self.find(format!("there are {found} {what}, and its catalogue counts {kept}"));
+            }
+        }
+        if (found.value_bytes, found.level_count) != (kept.value_bytes, kept.level_count) {
+            self.find("its values or levels are not as many as its catalogue counts");
+        }
+        if self.root_count != 1 {
+            self.find(format!("it has {} outermost elements", self.root_count));
+        }
+        let classes = catalog.synopsis.classes().iter().zip(0u32..).skip(1);
+        for (class, id) in classes {
+            let found = self.node_counts[id as usize];
+            if found != class.node_count {
+                let kept = class.node_count;
+                self.find(format!("class {id} has {found} nodes, and its catalogue counts {kept}"));
+            }
+        }
+    }
+}
+
+impl NodeVisitor for Checker {
+    fn open(&mut self, class: ClassId) -> Result<(), XmlError> {
+        let counts = &mut self.report.counts;
+        self.root_count += u64::from(self.depth == 0);
+        self.depth += 1;
+        counts.element_count += 1;
+        counts.level_count = counts.level_count.max(self.depth);
+        self.node_counts[class.0 as usize] += 1;
+        Ok(())
+    }
+
+    fn close(&mut self, _class: ClassId) -> Result<(), XmlError> {
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn leaf(&mut self, record: &Record<'_>) -> Result<(), XmlError> {
+        let counts = &mut self.report.counts;
+        counts.value_bytes += record.value.len() as u64;
+        if !record.is_continued {
+            *counts.of_kind(record.kind) += 1;
+            if matches!(record.kind, NodeKind::Attribute | NodeKind::Namespace) {
+                self.node_counts[record.class.0 as usize] += 1;
+            }
+        }
+        let is_text = match record.is_continued || record.goes_on {
+            false => std::str::from_utf8(record.value).is_ok(),
+            true => {
+                self.value.extend_from_slice(record.value);
+                record.goes_on || std::str::from_utf8(&std::mem::take(&mut self.value)).is_ok()
+            }
+        };
+        if !is_text || record.value_type != ValueType::Text {
+            self.find(format!("the value of {:02x?} is no text", record.label));
+        }
+        if record.kind == NodeKind::Text && self.depth == 0 {
+            self.find("there is text outside of the outermost element");
+        }
+        Ok(())
+    }
+}

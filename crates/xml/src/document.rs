@@ -1,0 +1,251 @@
+//! A stored document: its two raw trees, and what is kept in memory while it is used.
+//!
+//! ```text
+//!   NAME-nodes     containers (`container`)
+//!   NAME-catalog   00           version, mapping, sizes and counts
+//!                  01 name id   prefix, local name, namespace
+//!                  02 class id  kind, class above, name, nodes
+//! ```
+
+use crate::container::CONTAINER_BYTES_MIN;
+use crate::error::XmlError;
+use crate::mapping::MappingKind;
+use crate::record::NodeKind;
+use crate::synopsis::{PathClass, Synopsis};
+use crate::tree_writer::Counts;
+use crate::varint;
+use crate::vocabulary::{Name, Vocabulary};
+use nandu_storage::StorageError;
+use nandu_storage::database::{TableStat, Tables};
+use serde::Serialize;
+
+/// The version of the format that is written and read.
+const FORMAT_VERSION: u8 = 1;
+const HEAD: u8 = 0;
+const NAME: u8 = 1;
+const CLASS: u8 = 2;
+
+/// What the trees of a document are called.
+#[derive(Clone, Debug)]
+pub(crate) struct DocumentNames {
+    pub(crate) nodes: String,
+    pub(crate) catalog: String,
+}
+
+impl DocumentNames {
+    pub(crate) fn of(document: &str) -> Self {
+        Self { nodes: format!("{document}-nodes"), catalog: format!("{document}-catalog") }
+    }
+}
+
+/// What is kept of a document beside its nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Catalog {
+    pub(crate) mapping: MappingKind,
+    pub(crate) container_bytes: u64,
+    pub(crate) container_count: u64,
+    pub(crate) plain_bytes: u64,
+    pub(crate) counts: Counts,
+    pub(crate) vocabulary: Vocabulary,
+    pub(crate) synopsis: Synopsis,
+}
+
+/// A stored document.
+#[derive(Clone, Debug)]
+pub struct Document {
+    name: String,
+    pub(crate) catalog: Catalog,
+}
+
+/// How large a document is, and what it has in it.
+#[derive(Clone, Debug, Serialize)]
+pub struct DocumentStat {
+    /// How it is stored.
+    pub mapping: &'static str,
+    /// Bytes of the text that it was made from.
+    pub plain_bytes: u64,
+    /// What it has in it.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// Different paths of names.
+    pub class_count: u64,
+    /// Different names of elements, attributes and prefixes.
+    pub name_count: u64,
+    /// Containers when it was made.
+    pub container_count: u64,
+    /// The longest container, in bytes.
+    pub container_bytes: u64,
+    /// Pages of its nodes: leaves, and the document index above them.
+    pub page_count: u64,
+    /// Levels of that tree, the leaves included.
+    pub height: u64,
+    /// Bytes of those pages.
+    pub file_bytes: u64,
+}
+
+impl Catalog {
+    /// Its entries, in the order of their keys.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
+        let head = std::iter::once((vec![HEAD], self.encode_head()));
+        let names = self.vocabulary.names().iter().zip(0u32..).map(|(name, id)| {
+            let mut bytes = Vec::new();
+            name.encode(&mut bytes);
+            (key_of(NAME, id), bytes)
+        });
+        let classes = self.synopsis.classes().iter().zip(0u32..).skip(1).map(|(class, id)| {
+            let mut bytes = Vec::new();
+            class.encode(&mut bytes);
+            (key_of(CLASS, id), bytes)
+        });
+        head.chain(names).chain(classes)
+    }
+
+    fn encode_head(&self) -> Vec<u8> {
+        let mut bytes = vec![FORMAT_VERSION, self.mapping.code()];
+        let Counts { level_count, value_bytes, .. } = self.counts;
+        let mut counts = self.counts;
+        let kinds = NodeKind::ALL.map(|kind| *counts.of_kind(kind));
+        let sizes = [self.container_bytes, self.container_count, self.plain_bytes];
+        let numbers = sizes.into_iter().chain([level_count, value_bytes]).chain(kinds);
+        numbers.for_each(|number| varint::put(number, &mut bytes));
+        bytes
+    }
+
+    /// The head; says what is wrong with it.
+    fn decode_head(bytes: &[u8]) -> Result<Self, String> {
+        let (&[version, mapping], mut rest) =
+            bytes.split_first_chunk().ok_or("its catalogue has no head")?;
+        if version != FORMAT_VERSION {
+            return Err(format!("its format has version {version}, and {FORMAT_VERSION} is known"));
+        }
+        let mapping = MappingKind::of_code(mapping).ok_or("its mapping is not known")?;
+        let mut number = || varint::take(&mut rest).ok_or("its catalogue's head is too short");
+        let (container_bytes, container_count, plain_bytes) = (number()?, number()?, number()?);
+        let mut counts = Counts::default();
+        (counts.level_count, counts.value_bytes) = (number()?, number()?);
+        for kind in NodeKind::ALL {
+            *counts.of_kind(kind) = number()?;
+        }
+        if !rest.is_empty() || container_bytes < CONTAINER_BYTES_MIN as u64 {
+            return Err("its catalogue's head makes no sense".to_owned());
+        }
+        let (vocabulary, synopsis) = (Vocabulary::default(), Synopsis::default());
+        Ok(Self {
+            mapping,
+            container_bytes,
+            container_count,
+            plain_bytes,
+            counts,
+            vocabulary,
+            synopsis,
+        })
+    }
+
+    /// Takes a name or a class; says what is wrong with it.
+    fn add(&mut self, key: &[u8], value: &[u8]) -> Result<(), &'static str> {
+        let ([kind], id) = key.split_first_chunk().ok_or("its catalogue has an empty key")?;
+        let next = match *kind {
+            NAME => self.vocabulary.names().len(),
+            CLASS => self.synopsis.classes().len(),
+            _ => return Err("its catalogue has an entry of a kind that is not known"),
+        };
+        if id != nandu_base::to_u32(next as u64).to_be_bytes() {
+            return Err("its catalogue has a gap");
+        }
+        if *kind == NAME {
+            let name = Name::decode(value).ok_or("a name of its catalogue is broken")?;
+            self.vocabulary.id_of(name);
+            let is_new = self.vocabulary.names().len() > next;
+            return if is_new { Ok(()) } else { Err("a name of its catalogue is there twice") };
+        }
+        let class = PathClass::decode(value).ok_or("a path of its catalogue is broken")?;
+        if self.vocabulary.get(class.name).is_none() {
+            return Err("a path of its catalogue has no name");
+        }
+        self.synopsis.add(class).ok_or("a path of its catalogue leads nowhere")?;
+        Ok(())
+    }
+}
+
+impl Document {
+    /// The document of that name, as a transaction or snapshot sees it.
+    ///
+    /// # Errors
+    /// If there is none, or what is stored of it is damaged.
+    pub fn open(tables: &Tables, name: &str) -> Result<Self, XmlError> {
+        let names = DocumentNames::of(name);
+        let mut entries = match tables.entries(names.catalog.as_str()) {
+            Err(StorageError::NotFound { .. }) => {
+                return Err(XmlError::Missing { document: name.to_owned() });
+            }
+            entries => entries?,
+        };
+        let damaged = |what: String| XmlError::Damaged { document: name.to_owned(), what };
+        let mut catalog = match entries.next_entry()? {
+            Some((&[HEAD], value)) => Catalog::decode_head(value).map_err(damaged)?,
+            _ => return Err(damaged("its catalogue has no head".to_owned())),
+        };
+        while let Some((key, value)) = entries.next_entry()? {
+            catalog.add(key, value).map_err(|what| damaged(what.to_owned()))?;
+        }
+        Ok(Self { name: name.to_owned(), catalog })
+    }
+
+    /// What it is called.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How it is stored.
+    #[must_use]
+    pub const fn mapping(&self) -> MappingKind {
+        self.catalog.mapping
+    }
+
+    /// The names of its elements, attributes and prefixes.
+    #[must_use]
+    pub const fn vocabulary(&self) -> &Vocabulary {
+        &self.catalog.vocabulary
+    }
+
+    /// Which paths of names there are.
+    #[must_use]
+    pub const fn synopsis(&self) -> &Synopsis {
+        &self.catalog.synopsis
+    }
+
+    /// How large it is.
+    ///
+    /// # Errors
+    /// If its pages cannot be read.
+    pub fn stat(&self, tables: &Tables) -> Result<DocumentStat, XmlError> {
+        let nodes = DocumentNames::of(&self.name).nodes;
+        let stats: Vec<TableStat> = tables.stat()?;
+        let stat = stats.iter().find(|stat| stat.name == nodes);
+        let stat = stat.ok_or_else(|| self.damaged("its nodes are missing"))?;
+        let catalog = &self.catalog;
+        Ok(DocumentStat {
+            mapping: catalog.mapping.label(),
+            plain_bytes: catalog.plain_bytes,
+            counts: catalog.counts,
+            class_count: catalog.synopsis.classes().len() as u64,
+            name_count: catalog.vocabulary.names().len() as u64,
+            container_count: catalog.container_count,
+            container_bytes: catalog.container_bytes,
+            page_count: stat.page_count,
+            height: u64::from(stat.level_count),
+            file_bytes: stat.file_bytes,
+        })
+    }
+
+    pub(crate) fn damaged(&self, what: impl Into<String>) -> XmlError {
+        XmlError::Damaged { document: self.name.clone(), what: what.into() }
+    }
+}
+
+fn key_of(kind: u8, id: u32) -> Vec<u8> {
+    let mut key = vec![kind];
+    key.extend_from_slice(&id.to_be_bytes());
+    key
+}

@@ -1,0 +1,198 @@
+//! The document type: which entities it declares. It is stored as it is written; what it says of
+//! attributes is for whoever reads the export.
+//!
+//! 1. Nothing outside of the document is ever fetched.
+//! 2. What entities stand for is bounded, in levels and in bytes for a whole document.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// How many bytes entities of a document may stand for in all.
+pub const ENTITY_BYTES_MAX: u64 = 8 << 20;
+/// How deep entities may refer to each other.
+pub const ENTITY_LEVEL_MAX: usize = 16;
+
+/// What an entity stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Entity {
+    /// This text.
+    Text(Rc<str>),
+    /// A file, which nobody fetches.
+    Outside,
+}
+
+/// The entities of a document, and how much was made of them.
+#[derive(Debug, Default)]
+pub(super) struct Entities {
+    entities: BTreeMap<String, Entity>,
+    byte_count: u64,
+}
+
+impl Entities {
+    /// Those that a document type declares. Says what is wrong with it.
+    pub(super) fn declared(doctype: &str) -> Result<Self, String> {
+        let mut entities = BTreeMap::new();
+        let mut rest = match doctype.find('[') {
+            Some(at) if !in_quotes(&doctype[..at]) => &doctype[at + 1..],
+            _ => "",
+        };
+        while let Some(at) = rest.find('<') {
+            rest = &rest[at..];
+            if let Some(comment) = rest.strip_prefix("<!--") {
+                rest = past(comment, "-->")?;
+            } else if rest.starts_with("<?") {
+                rest = past(rest, "?>")?;
+            } else {
+                let end = declaration_end(rest)?;
+                if let Some(declaration) = rest[..end].strip_prefix("<!ENTITY") {
+                    declare(declaration, &mut entities)?;
+                }
+                rest = &rest[end + 1..];
+            }
+        }
+        Ok(Self { entities, byte_count: 0 })
+    }
+
+    /// What an entity stands for, counted. Says why there is nothing.
+    pub(super) fn expand(&mut self, name: &str, level: usize) -> Result<Rc<str>, String> {
+        let text = match self.entities.get(name) {
+            Some(Entity::Text(text)) => Rc::clone(text),
+            Some(Entity::Outside) => {
+                return Err(format!(
+                    "entity &{name}; lies outside of the document and is not read"
+                ));
+            }
+            None => return Err(format!("there is no entity &{name};")),
+        };
+        if level >= ENTITY_LEVEL_MAX {
+            let limit = ENTITY_LEVEL_MAX;
+            return Err(format!("entity &{name}; is more than {limit} levels deep in others"));
+        }
+        self.byte_count += text.len() as u64 + 1;
+        if self.byte_count > ENTITY_BYTES_MAX {
+            let mib = ENTITY_BYTES_MAX >> 20;
+            return Err(format!("entities stand for more than {mib} MiB, which is the limit"));
+        }
+        Ok(text)
+    }
+}
+
+/// `name "text"`, `name SYSTEM "file"`, `% name …`.
+fn declare(declaration: &str, entities: &mut BTreeMap<String, Entity>) -> Result<(), String> {
+    let rest = declaration.trim_start();
+    if rest.len() == declaration.len() {
+        return Err("an entity's declaration has no name".to_owned());
+    }
+    if rest.starts_with('%') {
+        // What it may declare is missed by whoever refers to it.
+        return Ok(());
+    }
+    let name_end = rest.find(|letter: char| letter.is_ascii_whitespace()).unwrap_or(rest.len());
+    let (name, rest) = rest.split_at(name_end);
+    super::words::check_name(name)?;
+    let rest = rest.trim_start();
+    let entity = match rest.chars().next() {
+        Some(quote @ ('"' | '\'')) => {
+            let text = rest[1..].split(quote).next().unwrap_or_default();
+            Entity::Text(literal(text)?.into())
+        }
+        Some('S' | 'P') => Entity::Outside,
+        _ => return Err(format!("entity {name} stands for nothing")),
+    };
+    // The first declaration counts.
+    entities.entry(name.to_owned()).or_insert(entity);
+    Ok(())
+}
+
+/// The text of an entity, with characters in place of their numbers; other references stay.
+fn literal(text: &str) -> Result<String, String> {
+    if text.contains('%') {
+        return Err("an entity refers to a parameter entity, which is not allowed here".to_owned());
+    }
+    let mut literal = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("&#") {
+        literal.push_str(&rest[..at]);
+        let (number, after) =
+            rest[at + 2..].split_once(';').ok_or("a reference has no end: `;` is missing")?;
+        literal.push(super::words::char_of(number)?);
+        rest = after;
+    }
+    literal.push_str(rest);
+    Ok(literal)
+}
+
+/// What follows the first `end`.
+fn past<'t>(text: &'t str, end: &str) -> Result<&'t str, String> {
+    match text.split_once(end) {
+        Some((_, rest)) => Ok(rest),
+        None => Err(format!("in the document type `{end}` is missing")),
+    }
+}
+
+/// Where a declaration ends, quotes left out.
+fn declaration_end(text: &str) -> Result<usize, String> {
+    let mut quote = None;
+    for (at, byte) in text.bytes().enumerate() {
+        match (quote, byte) {
+            (None, b'>') => return Ok(at),
+            (None, b'"' | b'\'') => quote = Some(byte),
+            (Some(open), byte) if open == byte => quote = None,
+            _ => {}
+        }
+    }
+    Err("in the document type a declaration has no end: `>` is missing".to_owned())
+}
+
+/// Whether a quote is open at the end.
+fn in_quotes(text: &str) -> bool {
+    declaration_end(text).is_err() && {
+        let mut quote = None;
+        for byte in text.bytes() {
+            match (quote, byte) {
+                (None, b'"' | b'\'') => quote = Some(byte),
+                (Some(open), byte) if open == byte => quote = None,
+                _ => {}
+            }
+        }
+        quote.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entities_are_found_among_other_declarations() {
+        let mut entities = Entities::declared(
+            "a [<!-- <!ENTITY no 'x'> --><!ELEMENT a (b>c)*><!ENTITY one \"1 > 0 &#38;#60; &#x41;\">\
+             <?p <!ENTITY no 'y'> ?><!ENTITY one 'again'><!ENTITY far SYSTEM 'file:///etc/passwd'>\
+             <!ENTITY % parameter 'z'> %parameter; <!ATTLIST a b CDATA '>'><!ENTITY two '&one;'>]",
+        )
+        .unwrap();
+        assert_eq!(&*entities.expand("one", 0).unwrap(), "1 > 0 &#60; A");
+        assert_eq!(&*entities.expand("two", 0).unwrap(), "&one;");
+        assert!(entities.expand("no", 0).unwrap_err().contains("no entity &no;"));
+        assert!(entities.expand("far", 0).unwrap_err().contains("not read"));
+        assert!(entities.expand("one", ENTITY_LEVEL_MAX).unwrap_err().contains("levels"));
+        assert_eq!(entities.entities.len(), 3);
+        assert!(Entities::declared("a SYSTEM '[<!ENTITY x \"\">'").unwrap().entities.is_empty());
+    }
+
+    #[test]
+    fn what_entities_stand_for_is_bounded() {
+        let mut entities = Entities::declared("a [<!ENTITY x '12345678901234567890'>]").unwrap();
+        let error = loop {
+            if let Err(error) = entities.expand("x", 0) {
+                break error;
+            }
+        };
+        assert!(error.contains("8 MiB"), "{error}");
+        for broken in
+            ["a [<!ENTITY", "a [<!ENTITY x", "a [<!ENTITY x>", "a [<!-- ", "a [<!ENTITY 1 ''>"]
+        {
+            assert!(Entities::declared(broken).is_err(), "{broken}");
+        }
+    }
+}

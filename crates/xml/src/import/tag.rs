@@ -1,0 +1,211 @@
+//! What stands in a tag, and characters that stand for others.
+
+use super::dtd::Entities;
+use super::words;
+use crate::synopsis::{ClassId, Synopsis};
+use crate::vocabulary::Vocabulary;
+use std::ops::Range;
+
+/// Where an attribute stands in the text of its tag.
+#[derive(Clone, Debug)]
+pub(super) struct AttributePlace {
+    name: Range<usize>,
+    value: Range<usize>,
+}
+
+impl AttributePlace {
+    #[inline]
+    pub(super) fn name<'t>(&self, text: &'t str) -> &'t str {
+        &text[self.name.clone()]
+    }
+
+    #[inline]
+    pub(super) fn value<'t>(&self, text: &'t str) -> &'t str {
+        &text[self.value.clone()]
+    }
+
+    /// The prefix that it declares, empty for elements without one; `None` if it declares none.
+    #[inline]
+    pub(super) fn prefix<'t>(&self, text: &'t str) -> Option<&'t str> {
+        match self.name(text).strip_prefix("xmlns")? {
+            "" => Some(""),
+            rest => rest.strip_prefix(':'),
+        }
+    }
+}
+
+/// Finds the attributes of a tag in what follows its name. Says what is wrong.
+#[inline]
+pub(super) fn find_attributes(text: &str, places: &mut Vec<AttributePlace>) -> Result<(), String> {
+    let bytes = text.as_bytes();
+    let skip_space = |mut at: usize| {
+        while bytes.get(at).is_some_and(|&byte| is_space(byte)) {
+            at += 1;
+        }
+        at
+    };
+    let mut end = 0;
+    loop {
+        let start = skip_space(end);
+        if start == bytes.len() {
+            return Ok(());
+        }
+        if start == end {
+            return Err("between attributes there is a space".to_owned());
+        }
+        let rest = &bytes[start..];
+        let name_bytes = rest.iter().position(|&byte| byte == b'=' || is_space(byte));
+        let name = start..start + name_bytes.unwrap_or(rest.len());
+        let equals = skip_space(name.end);
+        if bytes.get(equals) != Some(&b'=') {
+            return Err(format!("attribute `{}` has no value", &text[name]));
+        }
+        let opening = skip_space(equals + 1);
+        let Some(&quote @ (b'"' | b'\'')) = bytes.get(opening) else {
+            return Err(format!("the value of attribute `{}` has no quotes", &text[name]));
+        };
+        let value_bytes = memchr::memchr(quote, &bytes[opening + 1..]);
+        let Some(value_bytes) = value_bytes else {
+            return Err(format!("the value of attribute `{}` has no end", &text[name]));
+        };
+        let value = opening + 1..opening + 1 + value_bytes;
+        end = value.end + 1;
+        places.push(AttributePlace { name, value });
+    }
+}
+
+/// Whether a value is stored as it is written.
+#[inline]
+pub(super) fn is_plain(value: &str) -> bool {
+    let mut is_other = false;
+    for &byte in value.as_bytes() {
+        is_other |= byte < 0x20 || byte == b'&' || byte == b'<' || byte == 0xEF;
+    }
+    !is_other
+}
+
+/// Appends the value of an attribute: references become what they stand for, white space becomes
+/// spaces.
+pub(super) fn expand(
+    value: &str,
+    entities: &mut Entities,
+    level: usize,
+    bytes: &mut Vec<u8>,
+) -> Result<(), String> {
+    if !words::is_text(value) {
+        return Err("a character is none that XML allows".to_owned());
+    }
+    if value.contains('<') {
+        return Err("`<` is not allowed in the value of an attribute; write `&lt;`".to_owned());
+    }
+    let mut rest = value;
+    while let Some(at) = rest.find('&') {
+        put_spaces(&rest[..at], bytes);
+        let end = rest[at..].find(';').ok_or("after `&` a `;` is missing; write `&amp;` for it")?;
+        let name = &rest[at + 1..at + end];
+        rest = &rest[at + end + 1..];
+        if !put_known(name, bytes)? {
+            words::check_name(name)?;
+            let text = entities.expand(name, level)?;
+            expand(&text, entities, level + 1, bytes)?;
+        }
+    }
+    put_spaces(rest, bytes);
+    Ok(())
+}
+
+/// Appends what a number or one of the five names of XML stands for; false for another name.
+pub(super) fn put_known(name: &str, bytes: &mut Vec<u8>) -> Result<bool, String> {
+    let letter = match name {
+        "lt" => '<',
+        "gt" => '>',
+        "amp" => '&',
+        "apos" => '\'',
+        "quot" => '"',
+        name => match name.strip_prefix('#') {
+            Some(number) => words::char_of(number)?,
+            None => return Ok(false),
+        },
+    };
+    bytes.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
+    Ok(true)
+}
+
+/// Appends text, with ends of lines as XML has them. In entities they are so already.
+#[inline]
+pub(super) fn put_lines(text: &str, level: usize, bytes: &mut Vec<u8>) {
+    let mut rest = text.as_bytes();
+    if level == 0 {
+        while let Some(at) = memchr::memchr(b'\r', rest) {
+            bytes.extend_from_slice(&rest[..at]);
+            bytes.push(b'\n');
+            rest = &rest[at + 1..];
+            rest = rest.strip_prefix(b"\n").unwrap_or(rest);
+        }
+    }
+    bytes.extend_from_slice(rest);
+}
+
+fn put_spaces(text: &str, bytes: &mut Vec<u8>) {
+    let mut before = 0;
+    for &byte in text.as_bytes() {
+        match byte {
+            b'\n' if before == b'\r' => {}
+            b'\n' | b'\r' | b'\t' => bytes.push(b' '),
+            byte => bytes.push(byte),
+        }
+        before = byte;
+    }
+}
+
+#[inline]
+const fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
+}
+
+/// The attributes of an element: none twice, by name or by what its prefix stands for.
+#[derive(Debug, Default)]
+pub(super) struct Distinct {
+    classes: Vec<ClassId>,
+    prefixed_count: usize,
+}
+
+impl Distinct {
+    pub(super) fn clear(&mut self) {
+        self.classes.clear();
+        self.prefixed_count = 0;
+    }
+
+    /// One more. Says if it is twice there, of few.
+    #[inline]
+    pub(super) fn add(&mut self, class: ClassId, name: &str) -> Result<(), String> {
+        if self.classes.len() < FEW && self.classes.contains(&class) {
+            return Err(format!("attribute `{name}` is there twice"));
+        }
+        self.classes.push(class);
+        self.prefixed_count += usize::from(name.contains(':'));
+        Ok(())
+    }
+
+    /// Says if one is twice there.
+    #[inline]
+    pub(super) fn check(&self, synopsis: &Synopsis, vocabulary: &Vocabulary) -> Result<(), String> {
+        if self.classes.len() <= FEW && self.prefixed_count < 2 {
+            return Ok(());
+        }
+        let mut names = Vec::with_capacity(self.classes.len());
+        for &class in &self.classes {
+            let class = synopsis.get(class).expect("it was just made");
+            let name = vocabulary.get(class.name).expect("a class has a name");
+            names.push((class.kind, &name.namespace, &name.local));
+        }
+        names.sort_unstable();
+        match names.windows(2).find(|pair| pair[0] == pair[1]) {
+            None => Ok(()),
+            Some(pair) => Err(format!("attribute `{}` is there twice", pair[0].2)),
+        }
+    }
+}
+
+/// So many attributes are compared with each other.
+const FEW: usize = 16;

@@ -1,0 +1,102 @@
+//! Characters and names of XML 1.0 (fifth edition), as far as its parser leaves them unchecked.
+
+/// Whether all characters of a text are allowed.
+#[inline]
+pub(super) fn is_text(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let mut has_control = false;
+    let mut has_last = false;
+    for &byte in bytes {
+        has_control |= byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r');
+        has_last |= byte == 0xEF;
+    }
+    !has_control
+        && (!has_last || !text.chars().any(|letter| matches!(letter, '\u{FFFE}' | '\u{FFFF}')))
+}
+
+/// The character of a reference, `65` or `x41`. Says why there is none.
+pub(super) fn char_of(number: &str) -> Result<char, String> {
+    let (digits, radix) = match number.strip_prefix('x') {
+        Some(digits) => (digits, 16),
+        None => (number, 10),
+    };
+    let is_number = !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix));
+    let code = u32::from_str_radix(digits, radix).ok().filter(|_| is_number);
+    let letter = code.and_then(char::from_u32);
+    let allowed = letter.filter(|&letter| is_text(letter.encode_utf8(&mut [0; 4])));
+    allowed.ok_or_else(|| format!("&#{number}; is no character of XML"))
+}
+
+/// Says why a name is none.
+pub(super) fn check_name(name: &str) -> Result<(), String> {
+    if name.len() > NAME_BYTES_MAX {
+        let start: String = name.chars().take(20).collect();
+        return Err(format!("the name {start}… is longer than {NAME_BYTES_MAX} bytes"));
+    }
+    let mut letters = name.chars();
+    if letters.next().is_some_and(begins_name) && letters.all(is_in_name) {
+        return Ok(());
+    }
+    Err(format!("`{name}` is no name"))
+}
+
+/// A name in its two parts, before and after the colon. Says why it is none.
+pub(super) fn split_name(name: &str) -> Result<(&str, &str), String> {
+    check_name(name)?;
+    match name.split_once(':') {
+        None => Ok(("", name)),
+        Some((prefix, local)) if check_part(prefix) && check_part(local) => Ok((prefix, local)),
+        Some(_) => Err(format!("`{name}` is no name: a prefix, one colon and a name would be")),
+    }
+}
+
+/// The longest name.
+pub const NAME_BYTES_MAX: usize = 4096;
+
+fn check_part(part: &str) -> bool {
+    !part.contains(':') && check_name(part).is_ok()
+}
+
+fn begins_name(letter: char) -> bool {
+    matches!(letter,
+        ':' | '_' | 'A'..='Z' | 'a'..='z' | '\u{C0}'..='\u{D6}' | '\u{D8}'..='\u{F6}'
+        | '\u{F8}'..='\u{2FF}' | '\u{370}'..='\u{37D}' | '\u{37F}'..='\u{1FFF}'
+        | '\u{200C}'..='\u{200D}' | '\u{2070}'..='\u{218F}' | '\u{2C00}'..='\u{2FEF}'
+        | '\u{3001}'..='\u{D7FF}' | '\u{F900}'..='\u{FDCF}' | '\u{FDF0}'..='\u{FFFD}'
+        | '\u{10000}'..='\u{EFFFF}')
+}
+
+fn is_in_name(letter: char) -> bool {
+    begins_name(letter)
+        || matches!(letter,
+            '-' | '.' | '0'..='9' | '\u{B7}' | '\u{300}'..='\u{36F}' | '\u{203F}'..='\u{2040}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_recommendation() {
+        for name in ["a", "_", "a-b.c7", "ä", "x:y", "\u{10000}"] {
+            assert!(check_name(name).is_ok(), "{name}");
+        }
+        for name in ["", "1", "-a", "a b", "a<", "a\u{D7}"] {
+            assert!(check_name(name).is_err(), "{name}");
+        }
+        assert!(check_name(&"a".repeat(NAME_BYTES_MAX + 1)).unwrap_err().len() < 80);
+        assert_eq!(split_name("x:y"), Ok(("x", "y")));
+        for name in [":y", "x:", "x:y:z", "x:1"] {
+            assert!(split_name(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn characters_are_those_of_the_recommendation() {
+        assert_eq!((char_of("65"), char_of("x1F600")), (Ok('A'), Ok('\u{1F600}')));
+        for number in ["", "x", "0", "xD800", "x110000", "+65", "xFFFF", "1b", "99999999999"] {
+            assert!(char_of(number).is_err(), "{number}");
+        }
+        assert!(is_text("\t\r\n a\u{EFFF}\u{FFFD}") && !is_text("a\u{1}") && !is_text("\u{FFFE}"));
+    }
+}

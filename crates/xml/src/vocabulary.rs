@@ -1,0 +1,77 @@
+//! Names, each stored once: what an element or attribute is called, with its namespace.
+//!
+//! 1. Numbers of names go up from 0, and none is ever given again.
+
+use crate::varint;
+use std::collections::BTreeMap;
+
+/// The number of a name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NameId(pub u32);
+
+/// A name as it is written, and what its prefix stands for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Name {
+    /// What stands before the colon; mostly nothing.
+    pub prefix: String,
+    /// The name itself.
+    pub local: String,
+    /// The namespace; empty for none.
+    pub namespace: String,
+}
+
+/// All names of a document.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Vocabulary {
+    names: Vec<Name>,
+    ids: BTreeMap<Name, NameId>,
+}
+
+impl Name {
+    /// As it is written.
+    #[must_use]
+    pub fn written(&self) -> String {
+        match self.prefix.as_str() {
+            "" => self.local.clone(),
+            prefix => format!("{prefix}:{}", self.local),
+        }
+    }
+
+    pub(crate) fn encode(&self, bytes: &mut Vec<u8>) {
+        for part in [&self.prefix, &self.local, &self.namespace] {
+            varint::put_bytes(part.as_bytes(), bytes);
+        }
+    }
+
+    pub(crate) fn decode(mut bytes: &[u8]) -> Option<Self> {
+        let mut part =
+            || Some(std::str::from_utf8(varint::take_bytes(&mut bytes)?).ok()?.to_owned());
+        let name = Self { prefix: part()?, local: part()?, namespace: part()? };
+        bytes.is_empty().then_some(name)
+    }
+}
+
+impl Vocabulary {
+    /// The number of a name, a new one if it has none.
+    pub(crate) fn id_of(&mut self, name: Name) -> NameId {
+        if let Some(&id) = self.ids.get(&name) {
+            return id;
+        }
+        let id = NameId(nandu_base::to_u32(self.names.len() as u64));
+        self.names.push(name.clone());
+        self.ids.insert(name, id);
+        id
+    }
+
+    /// The name of a number.
+    #[must_use]
+    pub fn get(&self, id: NameId) -> Option<&Name> {
+        self.names.get(id.0 as usize)
+    }
+
+    /// All names, by their numbers.
+    #[must_use]
+    pub fn names(&self) -> &[Name] {
+        &self.names
+    }
+}

@@ -1,0 +1,166 @@
+//! From records back to nodes: which elements begin and end between two records.
+//!
+//! 1. An element ends at the first record that is not below it. In an elementless document one
+//!    begins at the first record below it; its label and class follow from that record's.
+//! 2. Labels of records ascend.
+//! 3. Every record's class fits its kind and lies below the class of the element that it is in.
+
+use crate::container::ContainerReader;
+use crate::document::{Document, DocumentNames};
+use crate::error::XmlError;
+use crate::label;
+use crate::mapping::MappingKind;
+use crate::record::{NodeKind, Record};
+use crate::synopsis::{ClassId, StepKind, Synopsis};
+use nandu_storage::database::Tables;
+
+/// Who hears of the nodes of a document.
+pub(crate) trait NodeVisitor {
+    /// An element begins.
+    fn open(&mut self, class: ClassId) -> Result<(), XmlError>;
+    /// The innermost element ends.
+    fn close(&mut self, class: ClassId) -> Result<(), XmlError>;
+    /// Another node, or a part of one.
+    fn leaf(&mut self, record: &Record<'_>) -> Result<(), XmlError>;
+}
+
+/// The elements that are open.
+#[derive(Debug, Default)]
+struct Walker {
+    /// The label of the innermost one.
+    label: Vec<u8>,
+    open: Vec<(usize, ClassId)>,
+    /// Classes of elements that begin with a record.
+    missing: Vec<(usize, ClassId)>,
+    /// The label of the last record.
+    last: Vec<u8>,
+    /// Whether the last value goes on.
+    goes_on: bool,
+    /// Whether the last record says that the innermost element is empty.
+    is_empty: bool,
+}
+
+/// Tells `visitor` of all nodes of a document, in order.
+///
+/// # Errors
+/// Whatever it returns; if a page cannot be read; or if a record breaks a rule.
+pub(crate) fn walk(
+    tables: &Tables,
+    document: &Document,
+    visitor: &mut impl NodeVisitor,
+    mut look: impl FnMut(&[u8], &[u8]) -> Result<(), XmlError>,
+) -> Result<(), XmlError> {
+    let nodes = DocumentNames::of(document.name()).nodes;
+    let mut entries = tables.entries(nodes.as_str())?;
+    let mut walker = Walker::default();
+    let mut label = Vec::new();
+    let (mapping, synopsis) = (document.mapping(), document.synopsis());
+    while let Some((key, value)) = entries.next_entry()? {
+        look(key, value)?;
+        let damaged =
+            |what: &str| document.damaged(format!("{what}, in the container of {key:02x?}"));
+        let mut reader =
+            ContainerReader::new(mapping, (key, value), &mut label).map_err(damaged)?;
+        while let Some(record) = reader.next_record().map_err(damaged)? {
+            if record.is_continued != walker.goes_on {
+                return Err(damaged("a part of a value is missing"));
+            }
+            walker.goes_on = record.goes_on;
+            if record.is_continued {
+                visitor.leaf(&record)?;
+                continue;
+            }
+            if record.label <= &walker.last[..] {
+                return Err(damaged("a record has a label that is out of order"));
+            }
+            walker.last.clear();
+            walker.last.extend_from_slice(record.label);
+            walker.close(Some(record.label), visitor)?;
+            walker.open(synopsis, mapping, &record).map_err(damaged)?;
+            for &(_, class) in &walker.missing {
+                visitor.open(class)?;
+            }
+            if record.kind != NodeKind::Element {
+                visitor.leaf(&record)?;
+            }
+        }
+    }
+    if walker.goes_on {
+        return Err(document.damaged("the end of its last value is missing"));
+    }
+    walker.close(None, visitor)
+}
+
+impl Walker {
+    /// Ends the elements that `next` is not below.
+    #[inline]
+    fn close(
+        &mut self,
+        next: Option<&[u8]>,
+        visitor: &mut impl NodeVisitor,
+    ) -> Result<(), XmlError> {
+        while let Some(&(label_bytes, class)) = self.open.last() {
+            if next.is_some_and(|next| label::is_ancestor(&self.label[..label_bytes], next)) {
+                break;
+            }
+            self.open.pop();
+            self.is_empty = false;
+            visitor.close(class)?;
+        }
+        Ok(())
+    }
+
+    /// Begins the elements that a record is in, and the one that it is; they are left in `missing`.
+    /// Says which rule is broken.
+    #[inline]
+    fn open(
+        &mut self,
+        synopsis: &Synopsis,
+        mapping: MappingKind,
+        record: &Record<'_>,
+    ) -> Result<(), &'static str> {
+        self.missing.clear();
+        let (mut at, innermost) = self.open.last().copied().unwrap_or((0, ClassId::DOCUMENT));
+        // The class of the element that the record is in.
+        let own = synopsis.get(record.class).ok_or("a record has an unknown class")?;
+        let (wanted, mut class) = match record.kind {
+            NodeKind::Element => (StepKind::Element, own.parent),
+            NodeKind::Attribute => (StepKind::Attribute, own.parent),
+            NodeKind::Namespace => (StepKind::Namespace, own.parent),
+            _ => (own.kind, record.class),
+        };
+        if own.kind != wanted || self.is_empty {
+            return Err("a record has a class or a place that does not fit its kind");
+        }
+        while let Some(end) = label::step_end(record.label, at) {
+            at = end;
+            if end == record.label.len() {
+                break;
+            }
+            self.missing.push((end, ClassId::DOCUMENT));
+        }
+        if at != record.label.len() || at == self.open.last().map_or(0, |open| open.0) {
+            return Err("a record has a label that is none");
+        }
+        if mapping.has_elements() && !self.missing.is_empty() {
+            return Err("the record of an element is missing");
+        }
+        for (_, missing) in self.missing.iter_mut().rev() {
+            *missing = class;
+            class = synopsis.get(class).ok_or("a class leads nowhere")?.parent;
+        }
+        if class != innermost {
+            return Err("a record's path is not that of the element that it is in");
+        }
+        if record.kind == NodeKind::Element {
+            self.missing.push((record.label.len(), record.class));
+            self.is_empty = !mapping.has_elements();
+        }
+        if let Some(&(label_bytes, _)) = self.missing.last() {
+            self.label.clear();
+            self.label.extend_from_slice(&record.label[..label_bytes]);
+            self.open.extend_from_slice(&self.missing);
+        }
+        Ok(())
+    }
+}
