@@ -29,6 +29,7 @@ mod stack;
 mod store;
 mod stream;
 pub mod testing;
+pub mod tournament;
 mod vector;
 
 pub use error::ExternalError;

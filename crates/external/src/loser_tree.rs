@@ -1,18 +1,8 @@
-//! A tournament of losers (Knuth, volume 3, 5.4.1): the first of many records, by one comparison a
-//! level for each that is taken.
+//! The tournament of records: who plays are their prefixes, and records decide where these are equal.
 //!
-//! ```text
-//!   champion   nodes[0]
-//!                 1            node j holds the loser of the match above its
-//!              2     3         children 2j and 2j + 1; leaf i is the child n + i
-//!             4 5   L0 L1
-//!          L2 L3 L4 L5
-//! ```
-//!
-//! 1. Each leaf but the champion is in exactly one node.
-//! 2. No leaf of a subtree comes before the winner of that subtree; a leaf that is out loses
-//!    against all.
+//! 1. A player has the prefix of its leaf's record; a leaf that is out loses against all.
 
+use crate::tournament::{Player, Tournament};
 use crate::{Order, Record};
 use nandu_base::to_u32;
 use std::cmp::Ordering;
@@ -25,37 +15,49 @@ struct Leaf<R> {
 }
 
 /// A leaf in a match: most are decided without a look at its record.
-#[derive(Clone, Copy, Debug, Default)]
-struct Player {
+#[derive(Clone, Copy, Debug)]
+struct Prefix {
     prefix: u64,
     leaf: u32,
 }
 
+impl Player for Prefix {
+    type Key = u64;
+
+    #[inline]
+    fn leaf(&self) -> u32 {
+        self.leaf
+    }
+
+    #[inline]
+    fn key(&self) -> u64 {
+        self.prefix
+    }
+}
+
 /// Bytes of memory that a leaf takes.
 pub(crate) const fn leaf_bytes<R>() -> u64 {
-    (size_of::<Leaf<R>>() + 2 * size_of::<Player>()) as u64
+    (size_of::<Leaf<R>>() + size_of::<Prefix>()) as u64
 }
 
 /// The tournament of the leaves.
 #[derive(Debug)]
 pub(crate) struct LoserTree<R, O> {
     leaves: Vec<Leaf<R>>,
-    /// The champion, then the losers.
-    nodes: Vec<Player>,
-    /// Winners, while a tree is built.
-    winners: Vec<Player>,
+    tree: Tournament<Prefix>,
     in_count: usize,
     order: O,
 }
 
 impl<R: Record, O: Order<R>> LoserTree<R, O> {
     pub(crate) const fn new(order: O) -> Self {
-        Self { leaves: Vec::new(), nodes: Vec::new(), winners: Vec::new(), in_count: 0, order }
+        Self { leaves: Vec::new(), tree: Tournament::new(), in_count: 0, order }
     }
 
     /// Forgets all leaves.
     pub(crate) fn clear(&mut self) {
         self.leaves.clear();
+        self.tree.clear();
         self.in_count = 0;
     }
 
@@ -71,39 +73,19 @@ impl<R: Record, O: Order<R>> LoserTree<R, O> {
         };
         self.in_count += usize::from(leaf.is_in);
         self.leaves.push(leaf);
+        self.tree.push_unbuilt(self.player(self.leaves.len() - 1));
     }
 
-    fn player(&self, leaf: usize) -> Player {
+    fn player(&self, leaf: usize) -> Prefix {
         let Leaf { record, is_in } = &self.leaves[leaf];
         let prefix = if *is_in { self.order.prefix(record) } else { u64::MAX };
-        Player { prefix, leaf: to_u32(leaf as u64) }
+        Prefix { prefix, leaf: to_u32(leaf as u64) }
     }
 
     /// Has all leaves play.
     pub(crate) fn build(&mut self) {
-        let count = self.leaves.len();
-        self.nodes.clear();
-        self.nodes.resize(count.max(1), Player::default());
-        self.winners.clear();
-        self.winners.resize(count, Player::default());
-        for node in (1..count).rev() {
-            let winner_of = |child: usize| match child.checked_sub(count) {
-                Some(leaf) => self.player(leaf),
-                None => self.winners[child],
-            };
-            let (left, right) = (winner_of(2 * node), winner_of(2 * node + 1));
-            let (winner, loser) = match self.beats(left, right) {
-                true => (left, right),
-                false => (right, left),
-            };
-            self.winners[node] = winner;
-            self.nodes[node] = loser;
-        }
-        match count {
-            0 => {}
-            1 => self.nodes[0] = self.player(0),
-            _ => self.nodes[0] = self.winners[1],
-        }
+        let Self { leaves, tree, order, .. } = self;
+        tree.build(|one, other| beats(leaves, order, *one, *other));
     }
 
     /// The leaf whose record comes first, and the record.
@@ -112,7 +94,7 @@ impl<R: Record, O: Order<R>> LoserTree<R, O> {
         if self.in_count == 0 {
             return None;
         }
-        let leaf = self.nodes[0].leaf as usize;
+        let leaf = self.tree.champion()?.leaf as usize;
         Some((leaf, self.leaves[leaf].record))
     }
 
@@ -124,68 +106,61 @@ impl<R: Record, O: Order<R>> LoserTree<R, O> {
     /// Puts another record in place of the champion's.
     #[inline]
     pub(crate) fn replace(&mut self, record: R) {
-        let leaf = self.nodes[0].leaf;
+        let Some(Prefix { leaf, .. }) = self.tree.champion() else { return };
         self.leaves[leaf as usize].record = record;
-        self.replay(Player { prefix: self.order.prefix(&record), leaf });
+        self.replay(Prefix { prefix: self.order.prefix(&record), leaf });
     }
 
     /// Has the champion be out.
     pub(crate) fn retire(&mut self) {
-        let leaf = self.nodes[0].leaf;
+        let Some(Prefix { leaf, .. }) = self.tree.champion() else { return };
         let champion = &mut self.leaves[leaf as usize];
         self.in_count -= usize::from(std::mem::take(&mut champion.is_in));
-        self.replay(Player { prefix: u64::MAX, leaf });
+        self.replay(Prefix { prefix: u64::MAX, leaf });
     }
 
     #[inline]
-    fn replay(&mut self, player: Player) {
-        let mut winner = player;
-        let mut node = (player.leaf as usize + self.leaves.len()) / 2;
-        while node > 0 {
-            let other = self.nodes[node];
-            // Who wins is a coin's toss, which no processor foresees: both are chosen, not jumped to.
-            let other_wins = self.beats(other, winner);
-            self.nodes[node] = std::hint::select_unpredictable(other_wins, winner, other);
-            winner = std::hint::select_unpredictable(other_wins, other, winner);
-            node /= 2;
-        }
-        self.nodes[0] = winner;
-    }
-
-    #[inline]
-    fn beats(&self, left: Player, right: Player) -> bool {
-        if left.prefix == right.prefix {
-            return self.beats_by_record(left.leaf, right.leaf);
-        }
-        left.prefix < right.prefix
-    }
-
-    #[cold]
-    fn beats_by_record(&self, left: u32, right: u32) -> bool {
-        let (one, other) = (&self.leaves[left as usize], &self.leaves[right as usize]);
-        match (one.is_in, other.is_in) {
-            (true, true) => {
-                let order = self.order.compare(&one.record, &other.record);
-                order.then_with(|| left.cmp(&right)) == Ordering::Less
-            }
-            (is_in, _) => is_in,
-        }
+    fn replay(&mut self, player: Prefix) {
+        let Self { leaves, tree, order, .. } = self;
+        tree.replace_champion(player, |one, other| beats(leaves, order, *one, *other));
     }
 
     /// Asserts the invariants.
     #[cfg(test)]
     pub(crate) fn audit(&self) {
-        let mut places: Vec<u32> = self.nodes.iter().map(|player| player.leaf).collect();
-        places.sort_unstable();
-        let all: Vec<u32> = (0..to_u32(self.leaves.len() as u64)).collect();
-        assert_eq!(places, all, "invariant 1");
-        let champion = self.nodes[0];
-        let best = all.iter().filter(|&&leaf| leaf != champion.leaf);
-        let best = { best }.all(|&leaf| !self.beats(self.player(leaf as usize), champion));
+        self.tree.audit(|one, other| beats(&self.leaves, &self.order, *one, *other));
         let is_current =
-            |player: &Player| player.prefix == self.player(player.leaf as usize).prefix;
-        assert!(self.nodes.iter().all(is_current), "a player has its record's prefix");
-        assert!(best, "invariant 2");
+            |player: &Prefix| player.prefix == self.player(player.leaf as usize).prefix;
+        assert!(self.tree.players().iter().all(is_current), "invariant 1");
+    }
+}
+
+#[inline]
+fn beats<R: Record, O: Order<R>>(
+    leaves: &[Leaf<R>],
+    order: &O,
+    one: Prefix,
+    other: Prefix,
+) -> bool {
+    if one.prefix == other.prefix {
+        return beats_by_record(leaves, order, one.leaf, other.leaf);
+    }
+    one.prefix < other.prefix
+}
+
+fn beats_by_record<R: Record, O: Order<R>>(
+    leaves: &[Leaf<R>],
+    order: &O,
+    one: u32,
+    other: u32,
+) -> bool {
+    let (left, right) = (&leaves[one as usize], &leaves[other as usize]);
+    match (left.is_in, right.is_in) {
+        (true, true) => {
+            let by_record = order.compare(&left.record, &right.record);
+            by_record.then_with(|| one.cmp(&other)) == Ordering::Less
+        }
+        (is_in, _) => is_in,
     }
 }
 

@@ -28,6 +28,7 @@ mod drive;
 mod external_memory;
 mod general;
 pub mod predict;
+#[cfg(feature = "probed")]
 mod probed;
 mod trace;
 mod two_blocks;
@@ -38,6 +39,7 @@ pub use asymmetric::Asymmetric;
 pub use drive::Drive;
 pub use external_memory::ExternalMemory;
 pub use general::General;
+#[cfg(feature = "probed")]
 pub use probed::Probed;
 pub use trace::{Access, Trace};
 pub use two_blocks::TwoBlocks;

@@ -10,6 +10,7 @@
 //! 2. No node is a neighbour of its own, none is twice a neighbour of another.
 
 mod clustering;
+#[cfg(feature = "edge-lists")]
 pub mod edge_list;
 mod generate;
 mod level;
