@@ -146,8 +146,7 @@ fn runs(
         }
         next_block += piece.blocks();
     }
-    while !division.takes(pieces.len() as u64) {
-        let merged = division.merged_count(pieces.len() as u64);
+    while let Some(merged) = division.next_merge(pieces.len() as u64) {
         pieces.sort_by_key(|piece| piece.records);
         let sources: Vec<Piece> = pieces.drain(..to_index(merged)).collect();
         let piece = merge(pen, sources, next_block, true, rng);

@@ -1,6 +1,7 @@
 //! How a sort divides its memory, and what follows from it: the runs, and which of them are merged when.
 //! The table stands in the head of the module.
 
+use super::MergePlan;
 use super::parts::MERGE_BLOCKS;
 use crate::{ExternalError, Record, Store};
 use nandu_base::to_index;
@@ -29,8 +30,7 @@ pub(crate) struct Division {
     /// Blocks of memory by which threads merge; none where memory is too little.
     pub(super) merge_blocks: u64,
     /// Runs of a merge in between, and of the last one.
-    pub(super) fan_in: u64,
-    pub(super) last_fan_in: u64,
+    plan: MergePlan,
 }
 
 impl Division {
@@ -58,6 +58,7 @@ impl Division {
             });
         }
         let last_fan_in = blocks - ahead_blocks - merge_blocks;
+        let plan = MergePlan { fan_in: last_fan_in - write_blocks, last_fan_in };
         Ok(Self {
             piece_count,
             run_records,
@@ -65,8 +66,7 @@ impl Division {
             write_blocks,
             ahead_blocks,
             merge_blocks,
-            fan_in: last_fan_in - write_blocks,
-            last_fan_in,
+            plan,
         })
     }
 
@@ -86,17 +86,8 @@ impl Division {
         runs
     }
 
-    /// How many of so many runs, which are too many for the last merge, are merged next: as few as
-    /// make the later merges full. Each merge of k runs leaves k - 1 fewer.
-    pub(crate) fn merged_count(&self, run_count: u64) -> u64 {
-        match (run_count - self.last_fan_in) % (self.fan_in - 1) {
-            0 => self.fan_in,
-            rest => rest + 1,
-        }
-    }
-
-    /// Whether the last merge takes so many runs.
-    pub(crate) const fn takes(&self, run_count: u64) -> bool {
-        run_count <= self.last_fan_in
+    /// How many of so many runs are merged next; none if the last merge takes them all.
+    pub(crate) const fn next_merge(&self, run_count: u64) -> Option<u64> {
+        self.plan.next_merge(run_count)
     }
 }

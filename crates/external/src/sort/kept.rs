@@ -66,8 +66,8 @@ impl<R: Record, O: Order<R>> Sorter<R, O> {
         if self.runs.len() > written {
             watch(&self)?;
         }
-        while !self.division.takes(self.runs.len() as u64) {
-            self.merge_some()?;
+        while let Some(count) = self.division.next_merge(self.runs.len() as u64) {
+            self.merge_smallest(count)?;
             watch(&self)?;
         }
         Ok(self.merge_last()?)
@@ -78,10 +78,9 @@ impl<R: Record, O: Order<R>> Sorter<R, O> {
     pub fn merged_left_count(&self) -> u64 {
         let mut runs: Vec<u64> = self.runs.iter().map(Vector::len).collect();
         let mut left = 0;
-        while !self.division.takes(runs.len() as u64) {
-            let count = nandu_base::to_index(self.division.merged_count(runs.len() as u64));
+        while let Some(count) = self.division.next_merge(runs.len() as u64) {
             runs.sort_unstable();
-            let merged = runs.drain(..count).sum();
+            let merged = runs.drain(..nandu_base::to_index(count)).sum();
             runs.push(merged);
             left += merged;
         }

@@ -28,10 +28,12 @@ mod kept;
 mod merge;
 mod parts;
 mod pieces;
+mod plan;
 mod runs;
 mod sorted;
 mod write_limited;
 
+pub use plan::MergePlan;
 pub use sorted::SortedStream;
 pub use write_limited::{LimitedStream, MovedBlocks, SortKind};
 
@@ -280,10 +282,9 @@ impl<R: Record, O: Order<R>> Sorter<R, O> {
         SortedStream::new(source, store, order, division)
     }
 
-    /// Merges as many of the smallest runs as make later merges full.
-    fn merge_some(&mut self) -> Result<(), ExternalError> {
+    /// Merges so many of the smallest runs.
+    fn merge_smallest(&mut self, count: u64) -> Result<(), ExternalError> {
         let write_blocks = self.division.write_blocks;
-        let count = self.division.merged_count(self.runs.len() as u64);
         self.runs.sort_by_key(Vector::len);
         let smallest: Vec<Vector<R>> = self.runs.drain(..to_index(count)).collect();
         let record_count = smallest.iter().map(Vector::len).sum();

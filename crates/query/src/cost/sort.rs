@@ -9,6 +9,7 @@ use super::{CostModel, Estimate, Footprint, Pattern, Tally, comparisons_among};
 use crate::QueryError;
 use crate::allocation::{JoinSizes, RunFormation, RunSeeks, SortMerge};
 use crate::work::Work;
+use nandu_external::sort::MergePlan;
 use std::collections::BTreeMap;
 
 /// How a sort of one relation divides so many pages. Where all fits beside a page to read and one to write
@@ -110,10 +111,10 @@ pub(super) fn merge_runs(
     let run_pages = relation.spilled_pages().div_ceil(run_count.max(1)).max(1);
     let fan_in_max = memory.memory_pages.saturating_sub(1).max(2);
     let left = memory.run_count_max.max(1);
+    let plan = MergePlan { fan_in: fan_in_max, last_fan_in: left };
     let mut runs = BTreeMap::from([(run_pages, run_count)]);
     let mut total = run_count;
-    while total > left {
-        let fan_in = first_fan_in(total - left, fan_in_max);
+    while let Some(fan_in) = plan.next_merge(total) {
         let merges_max = if fan_in == fan_in_max { (total - left) / (fan_in - 1) } else { 1 };
         let (merges, pages) = take_smallest(&mut runs, fan_in, merges_max);
         let buffer_pages = (memory.memory_pages / (fan_in + 1)).max(1);
@@ -159,16 +160,6 @@ const fn pages_of_runs(relation: &Footprint, run_count: u64) -> u64 {
     relation.spilled_pages().saturating_add(run_count / 2)
 }
 
-/// Runs that the first merge takes, so that all later ones are full: `excess` runs have to go, and a merge of
-/// f removes f - 1.
-const fn first_fan_in(excess: u64, fan_in_max: u64) -> u64 {
-    let step = fan_in_max - 1;
-    match excess % step {
-        0 => fan_in_max,
-        rest => rest + 1,
-    }
-}
-
 /// Takes the smallest runs for a merge, and for as many equal ones as there are, up to `merges_max`. Answers
 /// how many, and the pages of each.
 fn take_smallest(runs: &mut BTreeMap<u64, u64>, fan_in: u64, merges_max: u64) -> (u64, u64) {
@@ -201,15 +192,6 @@ fn take_smallest(runs: &mut BTreeMap<u64, u64>, fan_in: u64, merges_max: u64) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_first_merge_is_the_small_one() {
-        // 10 runs, 4 may stay, fan-in 4: 6 have to go, two full merges.
-        assert_eq!(first_fan_in(6, 4), 4);
-        // 11 runs: 7 have to go; a merge of two first.
-        assert_eq!(first_fan_in(7, 4), 2);
-        assert_eq!(first_fan_in(1, 2), 2);
-    }
 
     #[test]
     fn the_smallest_runs_go_first() {

@@ -25,8 +25,13 @@ use crate::spill::{Bucket, SpillStream, limit_fences};
 use crate::tuple::Tuple;
 use crate::work::Work;
 use crate::{Execution, Key, QueryError};
+use nandu_base::to_index;
 use nandu_device::IoBuffer;
+use nandu_external::sort::MergePlan;
 use std::sync::Arc;
+
+/// Pages of a merge that writes, at least: two to read, one to write.
+const MERGE_PAGES_MIN: u32 = 3;
 
 /// Where the rows of a run come from.
 #[allow(
@@ -441,26 +446,19 @@ pub(crate) fn reduce<'x>(
     limit: usize,
     pages: u32,
 ) -> Result<u64, QueryError> {
+    let run_count = |sets: &[RunSet<'_>]| sets.iter().map(|set| set.runs.len() as u64).sum::<u64>();
+    if run_count(sets) > limit as u64 && pages < MERGE_PAGES_MIN {
+        return Err(QueryError::TooLittleMemory {
+            operator: "merging".to_owned(),
+            needed_pages: u64::from(MERGE_PAGES_MIN),
+            granted_pages: u64::from(pages),
+        });
+    }
+    let fan_in = u64::from(pages).saturating_sub(1);
+    let plan = MergePlan { fan_in, last_fan_in: limit as u64 };
     let mut merge_count = 0;
-    loop {
-        let count: usize = sets.iter().map(|set| set.runs.len()).sum();
-        if count <= limit {
-            // There were perhaps very many.
-            sets.iter_mut().for_each(|set| set.runs.shrink_to_fit());
-            return Ok(merge_count);
-        }
-        let fan_in = (pages as usize).saturating_sub(1);
-        if fan_in < 2 {
-            return Err(QueryError::TooLittleMemory {
-                operator: "merging".to_owned(),
-                needed_pages: 3,
-                granted_pages: u64::from(pages),
-            });
-        }
-        let wanted = match (count - limit) % (fan_in - 1) {
-            0 => fan_in,
-            rest => rest + 1,
-        };
+    while let Some(wanted) = plan.next_merge(run_count(sets)) {
+        let wanted = to_index(wanted);
         let set = cheapest(sets, wanted);
         let wanted = wanted.min(set.runs.len());
         let taken = set.runs.drain(..wanted).collect();
@@ -469,6 +467,9 @@ pub(crate) fn reduce<'x>(
         limit_fences(&mut set.runs, set.fence_bytes.unwrap_or(0));
         merge_count += 1;
     }
+    // There were perhaps very many.
+    sets.iter_mut().for_each(|set| set.runs.shrink_to_fit());
+    Ok(merge_count)
 }
 
 /// The set in which a merge of up to `wanted` runs moves the fewest bytes for each run that it saves. All

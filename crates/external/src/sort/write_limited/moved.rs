@@ -124,9 +124,8 @@ pub(super) fn bytes_for_merges<R: Record>(
 fn written_by_merges(division: &Division, count: u64, per_block: u64) -> u64 {
     let mut runs = division.runs(count);
     let mut written: u64 = runs.iter().map(|records| records.div_ceil(per_block)).sum();
-    while !division.takes(runs.len() as u64) {
+    while let Some(merged_count) = division.next_merge(runs.len() as u64) {
         runs.sort_unstable();
-        let merged_count = division.merged_count(runs.len() as u64);
         let merged: u64 = runs.drain(..to_index(merged_count)).sum();
         written += merged.div_ceil(per_block);
         runs.push(merged);

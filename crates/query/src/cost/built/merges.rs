@@ -5,6 +5,7 @@ use super::block_pages;
 use super::sorted::Runs;
 use crate::cost::{Estimate, Footprint, Streams, Tally, comparisons_among, scale_up};
 use crate::work::Work;
+use nandu_external::sort::MergePlan;
 
 /// The runs of one side.
 #[derive(Clone, Debug)]
@@ -46,16 +47,13 @@ impl RunSet<'_> {
 
 /// Merges until all sets together have at most `limit` runs.
 pub(super) fn reduce(tally: &mut Tally<'_>, sets: &mut [RunSet<'_>], limit: u64, pages: u64) {
-    let fan_in = pages.saturating_sub(1).max(2);
+    let plan = MergePlan { fan_in: pages.saturating_sub(1).max(2), last_fan_in: limit };
     loop {
         let count: u64 = sets.iter().map(RunSet::run_count).sum();
-        if count <= limit.max(sets.len() as u64) {
+        let Some(wanted) = plan.next_merge(count) else { return };
+        if count <= sets.len() as u64 {
             return;
         }
-        let wanted = match (count - limit) % (fan_in - 1) {
-            0 => fan_in,
-            rest => rest + 1,
-        };
         let bytes_each = |set: &RunSet<'_>| {
             let taken = set.smallest(wanted);
             let runs: u64 = taken.iter().map(|(_, count)| count).sum();
