@@ -40,6 +40,8 @@ pub use queue::Queue;
 pub use record::{By, Natural, Order, Record};
 pub use sort::{SortedStream, Sorter};
 pub use stack::Stack;
-pub use store::{IoCounts, KeptStore, KeptVector, Settings, Store, TRAILER_BYTES};
+pub use store::{
+    FileKind, IoCounts, KeptStore, KeptVector, Settings, Store, TRAILER_BYTES, TemporaryFile,
+};
 pub use stream::{Ahead, Mapped, RecordStream};
 pub use vector::{Drain, Gathered, Gatherer, PagedVector, Scanner, Vector, VectorWriter};

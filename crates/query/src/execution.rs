@@ -19,8 +19,9 @@
 
 use crate::QueryError;
 use crate::work::{Work, WorkCosts, WorkCounts};
-use nandu_base::Nanos;
+use nandu_base::{Nanos, to_index, to_u32};
 use nandu_device::{Completion, IoBuffer};
+use nandu_external::ExternalError;
 use nandu_storage::database::EngineView;
 use nandu_storage::pool::Grant;
 use nandu_storage::volume::Io;
@@ -28,7 +29,7 @@ use nandu_workers::sync::{Mutex, MutexGuard};
 use serde::Serialize;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What one run may do, and how.
 #[derive(Clone, Debug)]
@@ -95,8 +96,8 @@ pub struct Execution {
 #[derive(Debug)]
 struct Run {
     limits: Limits,
-    taken_pages: AtomicU32,
-    peak_pages: AtomicU32,
+    /// What operators take, in whole pages.
+    memory: nandu_external::Grant,
     stop: Arc<AtomicBool>,
     spill: Mutex<crate::spill::SpillFile>,
     /// Keeps the pool from using the memory meanwhile.
@@ -107,7 +108,25 @@ struct Run {
 #[derive(Debug)]
 pub struct Memory<'x> {
     execution: &'x Execution,
-    pages: u32,
+    memory: nandu_external::Memory,
+}
+
+impl Run {
+    fn page_bytes(&self) -> u64 {
+        u64::from(self.limits.page_bytes)
+    }
+
+    /// What the account of bytes refused, in pages.
+    fn in_pages(&self, error: ExternalError) -> QueryError {
+        match error {
+            ExternalError::TooLittleMemory { operator, needed_bytes, granted_bytes } => {
+                let needed_pages = needed_bytes / self.page_bytes();
+                let granted_pages = granted_bytes / self.page_bytes();
+                QueryError::TooLittleMemory { operator, needed_pages, granted_pages }
+            }
+            error => QueryError::Invalid { what: error.to_string() },
+        }
+    }
 }
 
 impl Execution {
@@ -127,8 +146,9 @@ impl Execution {
             grant
         });
         let spill = Mutex::new(crate::spill::SpillFile::new(spill_io.clone(), &limits));
-        let (taken_pages, peak_pages) = (AtomicU32::new(0), AtomicU32::new(0));
-        let run = Run { limits, taken_pages, peak_pages, stop, spill, _grant: grant };
+        let memory_bytes = u64::from(limits.memory_pages) * u64::from(limits.page_bytes);
+        let memory = nandu_external::Grant::new(memory_bytes);
+        let run = Run { limits, memory, stop, spill, _grant: grant };
         Self::of(Arc::new(run), io, spill_io)
     }
 
@@ -208,31 +228,23 @@ impl Execution {
     /// # Errors
     /// If less than that is left.
     pub fn take(&self, operator: &str, pages: u32) -> Result<Memory<'_>, QueryError> {
-        let Run { limits, taken_pages, peak_pages, .. } = &*self.run;
-        let more = |taken: u32| (pages <= limits.memory_pages - taken).then(|| taken + pages);
-        match taken_pages.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
-            Ok(before) => {
-                peak_pages.fetch_max(before + pages, Ordering::Relaxed);
-                Ok(Memory { execution: self, pages })
-            }
-            Err(taken) => Err(QueryError::TooLittleMemory {
-                operator: operator.to_owned(),
-                needed_pages: u64::from(pages),
-                granted_pages: u64::from(limits.memory_pages - taken),
-            }),
+        let bytes = u64::from(pages) * self.run.page_bytes();
+        match self.run.memory.take(operator, bytes) {
+            Ok(memory) => Ok(Memory { execution: self, memory }),
+            Err(error) => Err(self.run.in_pages(error)),
         }
     }
 
     /// Pages that nobody took.
     #[must_use]
     pub fn free_pages(&self) -> u32 {
-        self.run.limits.memory_pages - self.run.taken_pages.load(Ordering::Relaxed)
+        to_u32(self.run.memory.free_bytes() / self.run.page_bytes())
     }
 
     /// The most pages that were taken at once, by all workers.
     #[must_use]
     pub fn peak_pages(&self) -> u32 {
-        self.run.peak_pages.load(Ordering::Relaxed)
+        to_u32(self.run.memory.peak_bytes() / self.run.page_bytes())
     }
 
     /// The spill file of the run.
@@ -349,9 +361,7 @@ impl Execution {
     /// # Panics
     /// If one does not hold.
     pub fn audit(&self) {
-        assert!(self.peak_pages() <= self.run.limits.memory_pages, "invariant 1");
-        let taken_pages = self.run.taken_pages.load(Ordering::Relaxed);
-        assert!(taken_pages <= self.peak_pages(), "invariant 1");
+        self.run.memory.audit();
         self.spill().audit();
     }
 }
@@ -359,14 +369,14 @@ impl Execution {
 impl Memory<'_> {
     /// How many pages were granted.
     #[must_use]
-    pub const fn pages(&self) -> u32 {
-        self.pages
+    pub fn pages(&self) -> u32 {
+        to_u32(self.memory.bytes() / self.execution.run.page_bytes())
     }
 
     /// How many bytes were granted.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.pages as usize * self.execution.page_bytes()
+        to_index(self.memory.bytes())
     }
 
     /// Bytes of one of them.
@@ -381,20 +391,16 @@ impl Memory<'_> {
     /// If there are fewer.
     #[must_use]
     pub fn split_off(&mut self, pages: u32) -> Self {
-        assert!(pages <= self.pages, "an operator splits what it took");
-        self.pages -= pages;
-        Self { execution: self.execution, pages }
+        let bytes = u64::from(pages) * self.execution.run.page_bytes();
+        Self { execution: self.execution, memory: self.memory.split_off(bytes) }
     }
 
     /// Puts `other` to this.
-    pub fn join(&mut self, mut other: Self) {
-        self.pages += std::mem::take(&mut other.pages);
-    }
-}
-
-impl Drop for Memory<'_> {
-    fn drop(&mut self) {
-        self.execution.run.taken_pages.fetch_sub(self.pages, Ordering::Relaxed);
+    ///
+    /// # Panics
+    /// If it is of another run.
+    pub fn join(&mut self, other: Self) {
+        self.memory.join(other.memory);
     }
 }
 

@@ -26,13 +26,17 @@ use crate::tuple::{Area, Tuple, TupleBatch, read_cell};
 use crate::work::Work;
 use crate::{Execution, QueryError};
 use nandu_base::{to_index, to_u32};
-use nandu_device::{DeviceError, IoBuffer, Operation};
+use nandu_device::{IoBuffer, Operation};
+use nandu_external::{FileKind, TemporaryFile};
 use nandu_storage::page::{page_is_sound, seal_page};
 use nandu_storage::sqlite::varint::VARINT_BYTES_MAX;
-use nandu_storage::volume::{Io, IoOwner};
+use nandu_storage::volume::Io;
 use nandu_storage::{FileId, PageAddress, StorageError};
 use std::ops::Range;
+use std::sync::Arc;
 
+/// What spill files are called.
+const FILE_KIND: FileKind = FileKind { noun: "spill file", prefix: "spill-" };
 /// Bytes of a page that hold its checksum.
 pub(crate) const CHECKSUM_BYTES: usize = 4;
 /// Extents are not made longer than this.
@@ -43,7 +47,7 @@ const EXTENT_BYTES_MAX: u64 = 64 << 20;
 pub(crate) struct SpillFile {
     io: Io,
     budget_bytes: Option<u64>,
-    file: Option<FileId>,
+    file: Option<Arc<TemporaryFile>>,
     /// Page after the last extent; pages are counted from 1.
     end: u32,
     free: Vec<Range<u32>>,
@@ -69,7 +73,8 @@ pub struct SpillWriter<'x> {
     buffer: IoBuffer,
     /// A second buffer, while the first is being written.
     other: Option<IoBuffer>,
-    ticket: Option<u64>,
+    /// What is being written: the file, the ticket, and where.
+    flight: Option<(Arc<TemporaryFile>, u64, u64)>,
     used: usize,
     bucket: Bucket,
     /// Pages that the bucket is expected to have.
@@ -105,35 +110,18 @@ impl SpillFile {
         Self { io, budget_bytes, file: None, end: 1, free, written_bytes: 0 }
     }
 
-    fn file(&mut self) -> Result<FileId, QueryError> {
-        if let Some(file) = self.file {
-            return Ok(file);
-        }
-        let io = &self.io;
-        let volume = &io;
-        let names: Vec<String> = volume.files().into_iter().map(|(_, name)| name).collect();
-        let number = (1_u32..).find(|number| !names.contains(&format!("spill-{number}")));
-        let number = number.expect("there are fewer files than numbers");
-        let name = format!("spill-{number}");
-        let file = volume.create(&name).map_err(|error| match error {
-            StorageError::NoSpace { .. } => no_room(volume, &name),
-            error => error,
-        })?;
-        self.file = Some(file);
-        Ok(file)
+    /// The file, made when it is needed for the first time.
+    fn file(&mut self) -> Result<Arc<TemporaryFile>, QueryError> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => Arc::new(TemporaryFile::create(&self.io, FILE_KIND)?),
+        };
+        Ok(Arc::clone(self.file.insert(file)))
     }
 
-    /// That a page could not be written.
-    fn write_error(&self, error: DeviceError) -> StorageError {
-        let files = self.io.files().into_iter();
-        let name = files.filter(|(file, _)| Some(*file) == self.file).map(|(_, name)| name).next();
-        match error {
-            DeviceError::NoSpace => no_room(&self.io, &name.unwrap_or_default()),
-            error => {
-                let what = format!("cannot write a spill file in {}", self.io.name());
-                StorageError::Device { what, error }
-            }
-        }
+    /// Its number; any where nothing was written.
+    fn id(&self) -> FileId {
+        self.file.as_ref().map(|file| file.id()).unwrap_or_default()
     }
 
     /// An extent of `wanted` pages, and whether none of them was written before.
@@ -190,28 +178,6 @@ impl SpillFile {
     }
 }
 
-impl Drop for SpillFile {
-    fn drop(&mut self) {
-        let Some(file) = self.file else { return };
-        if let Err(StorageError::NoSpace { .. }) = self.io.remove(file) {
-            // The list of files is written anew, for which it may have taken the last room itself.
-            let _ = self.io.set_byte_count(file, 0);
-            // Nothing refers to it; where this fails, too, the next opening removes it.
-            let _ = self.io.remove(file);
-        }
-    }
-}
-
-/// That there is no room for a spill file, and what would help.
-fn no_room(io: &Io, name: &str) -> StorageError {
-    let what = format!(
-        "the spill file {name} cannot grow in {}; make room there, or give more memory, so that less is \
-         written",
-        io.name()
-    );
-    StorageError::NoSpace { what }
-}
-
 impl Bucket {
     /// Pages that it has.
     #[must_use]
@@ -250,7 +216,7 @@ impl Bucket {
         memory: Memory<'x>,
         from: Position,
     ) -> Result<SpillStream<'x>, QueryError> {
-        let file = execution.spill().file.unwrap_or_default();
+        let file = execution.spill().id();
         let place = (execution.spill_io(), file);
         let runs = self.extents.as_slice().into();
         let reader = BlockReader::new(execution, memory, place, runs, from, None)?;
@@ -304,7 +270,7 @@ impl<'x> SpillWriter<'x> {
             buffer: execution.buffer(buffer_pages),
             other: writes_behind.then(|| execution.buffer(buffer_pages)),
             memory,
-            ticket: None,
+            flight: None,
             used: 0,
             bucket: Bucket::default(),
             expected_pages: u32::try_from(expected_pages).unwrap_or(u32::MAX),
@@ -387,7 +353,7 @@ impl<'x> SpillWriter<'x> {
         spill.book("this operator", end as u64)?;
         drop(spill);
         for (page, bytes) in (first..).zip(self.buffer[..end].chunks_exact_mut(page_bytes)) {
-            seal_page(bytes, PageAddress::new(file, page));
+            seal_page(bytes, PageAddress::new(file.id(), page));
         }
         self.wait()?;
         let replacement = match self.other.take() {
@@ -398,10 +364,9 @@ impl<'x> SpillWriter<'x> {
         let mut buffer = std::mem::replace(&mut self.buffer, replacement);
         buffer.resize(end);
         let offset = (u64::from(first) - 1) * page_bytes as u64;
-        let io = self.execution.spill_io();
-        let (owner, operation) = (IoOwner::Operator, Operation::Write);
-        self.ticket = Some(io.submit_ahead(owner, file, operation, offset, buffer)?);
-        self.execution.note_request(true, file.0, offset, end as u64);
+        let ticket = file.submit(Operation::Write, offset, buffer)?;
+        self.execution.note_request(true, file.id().0, offset, end as u64);
+        self.flight = Some((file, ticket, offset));
         self.extent_used += pages;
         self.bucket.page_count += u64::from(pages);
         self.used = 0;
@@ -432,11 +397,11 @@ impl<'x> SpillWriter<'x> {
 
     /// Waits for the buffer that is being written.
     fn wait(&mut self) -> Result<(), QueryError> {
-        let Some(ticket) = self.ticket.take() else { return Ok(()) };
-        let completion = self.execution.wait(self.execution.spill_io(), ticket);
+        let Some((file, ticket, offset)) = self.flight.take() else { return Ok(()) };
+        let completion = self.execution.wait(file.io(), ticket);
         self.execution.note_write_end();
         if let Err(error) = completion.result {
-            return Err(self.execution.spill().write_error(error).into());
+            return Err(file.failed(Operation::Write, offset, error).into());
         }
         let mut buffer = completion.buffer.expect("a write gives its buffer back");
         if !self.buffer.is_empty() {
@@ -470,8 +435,8 @@ impl<'x> SpillWriter<'x> {
 
 impl Drop for SpillWriter<'_> {
     fn drop(&mut self) {
-        if let Some(ticket) = self.ticket.take() {
-            self.execution.spill_io().wait(ticket);
+        if let Some((file, ticket, _)) = self.flight.take() {
+            file.io().wait(ticket);
         }
     }
 }
@@ -556,7 +521,7 @@ impl SpillStream<'_> {
         self.next_page += 1;
         self.page_count += 1;
         let (number, page) = self.reader.page(self.next_page - 1).expect("the block has pages");
-        let file = self.execution.spill().file.unwrap_or_default();
+        let file = self.execution.spill().id();
         let address = PageAddress::new(file, number);
         if !page_is_sound(page, address) {
             let file = "the spill file".to_owned();
@@ -681,6 +646,7 @@ impl TupleStream for SpillStream<'_> {
 mod tests {
     use super::*;
     use crate::testing::{execution, limits};
+    use nandu_storage::volume::IoOwner;
     use proptest::prelude::*;
 
     proptest! {
@@ -752,7 +718,7 @@ mod tests {
             writer.push(Tuple { row_number, record: &[7; 60] }).unwrap();
         }
         let (bucket, memory) = writer.finish().unwrap();
-        let file = execution.spill().file.unwrap();
+        let file = execution.spill().id();
         let mut page = execution.buffer(1);
         page.fill(9);
         let io = execution.spill_io();

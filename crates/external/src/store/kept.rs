@@ -13,14 +13,14 @@
 //! 4. What does not fit the files is an error, when it is resumed or when it is read.
 
 use super::room::{Extent, Room};
-use super::{Buffers, Lane, Settings, Shared, Store};
+use super::{Buffers, FILE_KIND, Settings, Shared, Store, TemporaryFile};
 use crate::{ExternalError, Grant};
 use nandu_storage::StorageError;
 use nandu_storage::volume::Io;
 use nandu_workers::sync::Mutex;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 /// So many stamps are left out at each resumption: more than extents that one process makes.
 const STAMPS_LEFT_OUT: u32 = 1 << 26;
@@ -62,13 +62,15 @@ impl Store {
     /// # Errors
     /// If the device fails.
     pub fn keep(&self) -> Result<KeptStore, ExternalError> {
-        self.shared.is_kept.store(true, Ordering::Relaxed);
         for lane in &self.shared.lanes {
-            lane.io.sync(lane.file)?;
+            lane.keep(true);
+        }
+        for lane in &self.shared.lanes {
+            lane.io().sync(lane.id())?;
         }
         Ok(KeptStore {
             block_bytes: self.shared.settings.block_bytes,
-            files: self.shared.lanes.iter().map(|lane| lane.name.clone()).collect(),
+            files: self.shared.lanes.iter().map(|lane| lane.name().to_owned()).collect(),
             last_stamp: self.shared.room.lock().last_stamp(),
         })
     }
@@ -82,7 +84,7 @@ impl Store {
 
     /// Has the files go with the store again, and holds no room.
     pub fn let_go(&self) {
-        self.shared.is_kept.store(false, Ordering::Relaxed);
+        self.shared.lanes.iter().for_each(|lane| lane.keep(false));
         self.shared.room.lock().let_go();
     }
 
@@ -114,25 +116,27 @@ impl Store {
         let stamp = kept.last_stamp.checked_add(STAMPS_LEFT_OUT).unwrap_or(1);
         let room = Room::with(volumes.len(), &mut extents, stamp)
             .ok_or_else(|| misfit("its vectors are not where vectors can be"))?;
-        let lanes = volumes.iter().zip(&kept.files).map(|(io, name)| Lane::found(io, name));
+        let lanes = volumes.iter().zip(&kept.files).map(|(io, name)| {
+            let missing = || misfit(&format!("its file {name} is missing in {}", io.name()));
+            TemporaryFile::found(io, name, FILE_KIND).ok_or_else(missing)
+        });
         let lanes = lanes.collect::<Result<Vec<_>, _>>()?;
         for (index, lane) in lanes.iter().enumerate() {
             // The last round may end before it comes to the later volumes.
             let rounds = room.end_count() / lanes.len() as u64;
             let rounds = rounds.saturating_sub(u64::from(index > 0));
             let needed = rounds * u64::from(settings.block_bytes);
-            let found = lane.io.byte_count(lane.file);
+            let found = lane.io().byte_count(lane.id());
             if found < needed {
                 let what = format!(
                     "the file {} in {} has {found} bytes, and blocks were kept up to byte {needed}",
-                    lane.name,
-                    lane.io.name()
+                    lane.name(),
+                    lane.io().name()
                 );
                 return Err(misfit(&what));
             }
         }
         let shared = Shared::new(settings, grant, lanes, Mutex::new(room), stop);
-        shared.is_kept.store(true, Ordering::Relaxed);
         Ok(Self { shared: Arc::new(shared) })
     }
 

@@ -21,25 +21,30 @@ mod blocks;
 mod buffers;
 mod kept;
 mod room;
+mod temporary_file;
 
 pub(crate) use blocks::{Blocks, Place};
 pub(crate) use buffers::{Buffers, ReadAhead, WriteBehind};
 pub(crate) use kept::misfit;
 pub use kept::{KeptStore, KeptVector};
 pub(crate) use room::Extent;
+pub use temporary_file::{FileKind, TemporaryFile};
 
 use crate::cost::{Access, Trace};
 use crate::{ExternalError, Grant, Record};
 use nandu_base::{Nanos, to_index, to_u32};
-use nandu_device::{DeviceError, IoBuffer, Operation};
+use nandu_device::{IoBuffer, Operation};
 use nandu_storage::page::{page_is_sound, seal_page};
-use nandu_storage::volume::{Io, IoOwner};
-use nandu_storage::{FileId, PageAddress, StorageError};
+use nandu_storage::volume::Io;
+use nandu_storage::{PageAddress, StorageError};
 use nandu_workers::sync::Mutex;
 use room::Room;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// What the files of stores are called.
+const FILE_KIND: FileKind = FileKind { noun: "temporary file", prefix: "external-" };
 
 /// Bytes of a block that hold no records.
 pub const TRAILER_BYTES: usize = 8;
@@ -104,26 +109,16 @@ pub struct Store {
 struct Shared {
     settings: Settings,
     grant: Grant,
-    lanes: Vec<Lane>,
+    /// A file on each volume.
+    lanes: Vec<TemporaryFile>,
     alignment: usize,
     room: Mutex<Room>,
     stop: Arc<AtomicBool>,
-    /// Whether the files stay when the store goes.
-    is_kept: Arc<AtomicBool>,
     read_blocks: AtomicU64,
     write_blocks: AtomicU64,
     wait_ns: AtomicU64,
     /// Requests, while somebody wants to know them.
     trace: Mutex<Option<Trace>>,
-}
-
-/// A file of the store, removed when dropped.
-#[derive(Debug)]
-struct Lane {
-    io: Io,
-    file: FileId,
-    name: String,
-    is_kept: Arc<AtomicBool>,
 }
 
 /// A block on its way, waited for when dropped.
@@ -132,7 +127,7 @@ pub(crate) struct Flight {
     store: Store,
     place: Place,
     ticket: Option<u64>,
-    is_write: bool,
+    operation: Operation,
 }
 
 impl Store {
@@ -157,7 +152,8 @@ impl Store {
         stop: Arc<AtomicBool>,
     ) -> Result<Self, ExternalError> {
         Self::check_settings(volumes, settings)?;
-        let lanes = volumes.iter().map(Lane::new).collect::<Result<Vec<_>, _>>()?;
+        let lanes = volumes.iter().map(|io| TemporaryFile::create(io, FILE_KIND));
+        let lanes = lanes.collect::<Result<Vec<_>, _>>()?;
         let room = Mutex::new(Room::new(lanes.len()));
         Ok(Self { shared: Arc::new(Shared::new(settings, grant, lanes, room, stop)) })
     }
@@ -265,7 +261,7 @@ impl Store {
     /// The present, on the clock of the first volume.
     #[must_use]
     pub fn now(&self) -> Nanos {
-        self.shared.lanes[0].io.present()
+        self.shared.lanes[0].io().present()
     }
 
     /// Blocks that structures hold at present.
@@ -320,7 +316,7 @@ impl Store {
     }
 
     /// The file in which a block lies, and where.
-    fn locate(&self, place: Place) -> (&Lane, u64) {
+    fn locate(&self, place: Place) -> (&TemporaryFile, u64) {
         let lanes = &self.shared.lanes;
         let count = lanes.len() as u64;
         (&lanes[to_index(place.block % count)], place.block / count * self.block_bytes())
@@ -351,13 +347,8 @@ impl Store {
     ) -> Result<Flight, ExternalError> {
         self.check_stop()?;
         let (lane, offset_bytes) = self.locate(place);
-        let submitted =
-            lane.io.submit_ahead(IoOwner::Operator, lane.file, operation, offset_bytes, buffer);
+        let ticket = lane.submit(operation, offset_bytes, buffer)?;
         let is_write = operation == Operation::Write;
-        let ticket = submitted.map_err(|error| match error {
-            StorageError::NoSpace { .. } => lane.no_room(),
-            error => error,
-        })?;
         let count = if is_write { &self.shared.write_blocks } else { &self.shared.read_blocks };
         count.fetch_add(1, Ordering::Relaxed);
         if let Some(trace) = &mut *self.shared.trace.lock() {
@@ -365,13 +356,13 @@ impl Store {
             let byte_count = self.shared.settings.block_bytes;
             trace.push(Access { is_write, volume, offset_bytes, byte_count });
         }
-        Ok(Flight { store: self.clone(), place, ticket: Some(ticket), is_write })
+        Ok(Flight { store: self.clone(), place, ticket: Some(ticket), operation })
     }
 
     /// What the checksum of a block knows of its place.
     fn address(&self, place: Place) -> PageAddress {
         let (lane, offset_bytes) = self.locate(place);
-        PageAddress::new(lane.file, to_u32(offset_bytes / self.block_bytes()))
+        PageAddress::new(lane.id(), to_u32(offset_bytes / self.block_bytes()))
     }
 
     /// Whether a block is what was written there.
@@ -386,15 +377,13 @@ impl Shared {
     fn new(
         settings: Settings,
         grant: Grant,
-        lanes: Vec<Lane>,
+        lanes: Vec<TemporaryFile>,
         room: Mutex<Room>,
         stop: Arc<AtomicBool>,
     ) -> Self {
-        let alignments = lanes.iter().map(|lane| lane.io.buffer_alignment());
+        let alignments = lanes.iter().map(|lane| lane.io().buffer_alignment());
         let alignment = to_index(u64::from(alignments.max().unwrap_or(1).max(512)));
         let [read_blocks, write_blocks, wait_ns] = [const { AtomicU64::new(0) }; 3];
-        let is_kept = Arc::new(AtomicBool::new(false));
-        let lanes = lanes.into_iter().map(|lane| lane.kept_by(&is_kept)).collect();
         Self {
             settings,
             grant,
@@ -402,7 +391,6 @@ impl Shared {
             alignment,
             room,
             stop,
-            is_kept,
             read_blocks,
             write_blocks,
             wait_ns,
@@ -411,90 +399,20 @@ impl Shared {
     }
 }
 
-impl Lane {
-    /// One whose file stays while `is_kept` is set.
-    fn kept_by(mut self, is_kept: &Arc<AtomicBool>) -> Self {
-        self.is_kept = Arc::clone(is_kept);
-        self
-    }
-
-    /// One whose file is there.
-    fn found(io: &Io, name: &str) -> Result<Self, ExternalError> {
-        let found = io.files().into_iter().find(|(_, known)| known == name);
-        let Some((file, _)) = found else {
-            return Err(misfit(&format!("its file {name} is missing in {}", io.name())));
-        };
-        let is_kept = Arc::new(AtomicBool::new(true));
-        Ok(Self { io: io.clone(), file, name: name.to_owned(), is_kept })
-    }
-
-    fn new(io: &Io) -> Result<Self, ExternalError> {
-        let names: Vec<String> = io.files().into_iter().map(|(_, name)| name).collect();
-        let named = (1_u32..).map(|number| format!("external-{number}"));
-        let name = { named }.find(|name| !names.contains(name));
-        let name = name.expect("there are fewer files than numbers");
-        let file = io.create(&name).map_err(|error| match error {
-            StorageError::NoSpace { .. } => no_room(io, &name),
-            error => error,
-        })?;
-        Ok(Self { io: io.clone(), file, name, is_kept: Arc::default() })
-    }
-
-    /// That the file cannot grow, and what would help.
-    fn no_room(&self) -> StorageError {
-        no_room(&self.io, &self.name)
-    }
-
-    /// Where a block lies, for people.
-    fn place(&self, offset_bytes: u64) -> String {
-        format!("the temporary file {} in {}, at byte {offset_bytes}", self.name, self.io.name())
-    }
-}
-
-impl Drop for Lane {
-    fn drop(&mut self) {
-        if self.is_kept.load(Ordering::Relaxed) {
-            return;
-        }
-        if let Err(StorageError::NoSpace { .. }) = self.io.remove(self.file) {
-            // The list of files is written anew, for which the file may have taken the last room.
-            let _ = self.io.set_byte_count(self.file, 0);
-            let _ = self.io.remove(self.file);
-        }
-    }
-}
-
-fn no_room(io: &Io, name: &str) -> StorageError {
-    let what = format!(
-        "the temporary file {name} cannot grow in {}; make room there, or give more memory, so \
-         that less is written",
-        io.name()
-    );
-    StorageError::NoSpace { what }
-}
-
 impl Flight {
     /// Waits for the block, and checks one that was read.
     pub(crate) fn wait(mut self) -> Result<IoBuffer, ExternalError> {
         let ticket = self.ticket.take().expect("a flight is waited for once");
         let (lane, offset_bytes) = self.store.locate(self.place);
-        let before = lane.io.present();
-        let completion = lane.io.wait(ticket);
-        let waited = lane.io.now().saturating_sub(before);
+        let before = lane.io().present();
+        let completion = lane.io().wait(ticket);
+        let waited = lane.io().now().saturating_sub(before);
         self.store.shared.wait_ns.fetch_add(waited.0, Ordering::Relaxed);
         if let Err(error) = completion.result {
-            let what = if self.is_write { "writing" } else { "reading" };
-            let error = match error {
-                DeviceError::NoSpace => lane.no_room(),
-                error => {
-                    let what = format!("{what} {}", lane.place(offset_bytes));
-                    StorageError::Device { what, error }
-                }
-            };
-            return Err(error.into());
+            return Err(lane.failed(self.operation, offset_bytes, error).into());
         }
         let buffer = completion.buffer.expect("a request gives its buffer back");
-        if !self.is_write && !self.store.is_sound(self.place, &buffer) {
+        if self.operation == Operation::Read && !self.store.is_sound(self.place, &buffer) {
             let what = "it is not what was written there: the file was cut or changed, or the \
                         drive lost it";
             let (place, what) = (lane.place(offset_bytes), what.to_owned());
@@ -513,7 +431,7 @@ impl Drop for Flight {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             let (lane, _) = self.store.locate(self.place);
-            lane.io.wait(ticket);
+            lane.io().wait(ticket);
         }
     }
 }

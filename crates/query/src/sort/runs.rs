@@ -75,7 +75,7 @@ pub(crate) struct RunWriter<'x> {
 
 impl<'x> Sorted<'x> {
     /// Pages of memory that it keeps.
-    pub(crate) const fn pages(&self) -> u32 {
+    pub(crate) fn pages(&self) -> u32 {
         match self {
             Self::Rows(rows) => rows.pages(),
             Self::Runs(_) => 0,
@@ -109,7 +109,7 @@ impl<'x> SortedRows<'x> {
     }
 
     /// Pages of memory that it keeps.
-    pub(crate) const fn pages(&self) -> u32 {
+    pub(crate) fn pages(&self) -> u32 {
         self.memory.pages()
     }
 
