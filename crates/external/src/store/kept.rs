@@ -13,12 +13,13 @@
 //! 4. What does not fit the files is an error, when it is resumed or when it is read.
 
 use super::room::{Extent, Room};
-use super::{Buffers, FILE_KIND, Settings, Shared, Store, TemporaryFile};
+use super::{Buffers, FILE_KIND, Settings, Shared, Store, TRAILER_BYTES, TemporaryFile};
 use crate::{ExternalError, Grant};
 use nandu_storage::StorageError;
 use nandu_storage::volume::Io;
 use nandu_workers::sync::Mutex;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -53,6 +54,33 @@ pub(crate) fn misfit(what: &str) -> ExternalError {
     let place = "what was kept of a run".to_owned();
     let what = format!("{what}; begin the run anew");
     StorageError::Corrupt { place, what }.into()
+}
+
+impl KeptVector {
+    /// Blocks that hold records, extent by extent.
+    fn blocks_in_use(&self, block_bytes: u32) -> impl Iterator<Item = Range<u64>> + '_ {
+        let room = u64::from(block_bytes) - TRAILER_BYTES as u64;
+        // Whether there are as many as its length says is seen when it is resumed.
+        let per_block = room.checked_div(self.record_bytes).unwrap_or(1).max(1);
+        let mut left = self.len.div_ceil(per_block);
+        self.extents.iter().map(move |extent| {
+            let count = left.min(extent.count);
+            left -= count;
+            extent.first..extent.first + count
+        })
+    }
+}
+
+/// How many rounds of blocks the file of a volume has, the `index`-th of `count`: extents of several
+/// vectors may all end before they come to it.
+fn rounds_in_use(vectors: &[&KeptVector], block_bytes: u32, (index, count): (u64, u64)) -> u64 {
+    let ranges = vectors.iter().flat_map(|vector| vector.blocks_in_use(block_bytes));
+    let rounds = ranges.map(|used| {
+        let behind = (used.end + count - 1 - index) % count;
+        let last = used.end.checked_sub(1 + behind).filter(|last| used.contains(last));
+        last.map_or(0, |last| last / count + 1)
+    });
+    rounds.max().unwrap_or(0)
 }
 
 impl Store {
@@ -122,9 +150,8 @@ impl Store {
         });
         let lanes = lanes.collect::<Result<Vec<_>, _>>()?;
         for (index, lane) in lanes.iter().enumerate() {
-            // The last round may end before it comes to the later volumes.
-            let rounds = room.end_count() / lanes.len() as u64;
-            let rounds = rounds.saturating_sub(u64::from(index > 0));
+            let volume = (index as u64, lanes.len() as u64);
+            let rounds = rounds_in_use(vectors, settings.block_bytes, volume);
             let needed = rounds * u64::from(settings.block_bytes);
             let found = lane.io().byte_count(lane.id());
             if found < needed {

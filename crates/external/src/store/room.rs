@@ -79,11 +79,6 @@ impl Room {
         self.last_stamp
     }
 
-    /// Blocks of the files, up to the last one in use.
-    pub(crate) const fn end_count(&self) -> u64 {
-        self.end
-    }
-
     /// An extent of at least `wanted` blocks.
     pub(crate) fn allocate(&mut self, wanted: u64) -> Result<Extent, ExternalError> {
         let count = wanted.max(1).next_multiple_of(self.unit);

@@ -97,6 +97,21 @@ fn what_was_kept_on_several_volumes_may_end_on_any_of_them() {
 }
 
 #[test]
+fn vectors_that_were_kept_may_all_end_before_they_come_to_a_volume() {
+    let io = [io(), io()];
+    let settings = Settings { block_bytes: 512, in_flight: 2 };
+    let store = Store::new(&io, settings, Grant::new(1 << 20)).unwrap();
+    let vectors = [5, 6, 7].map(|count| counting(&store, count));
+    let (kept_vectors, kept) = (vectors.each_ref().map(Vector::kept), store.keep().unwrap());
+    drop((vectors, store));
+    let what = (&kept, &kept_vectors.each_ref()[..]);
+    let store = Store::resume(&io, settings, Grant::new(1 << 20), Arc::default(), what).unwrap();
+    let sums = kept_vectors.map(|kept| sum(&Vector::<u64>::resume(&store, &kept).unwrap()));
+    assert_eq!(sums, [10, 15, 21]);
+    store.let_go();
+}
+
+#[test]
 fn what_was_kept_and_is_read_away_stays_whole_while_room_is_held() {
     let io = io();
     let store = store_on(&io);
