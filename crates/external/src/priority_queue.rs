@@ -139,6 +139,12 @@ impl<R: Record, O: Order<R>> PriorityQueue<R, O> {
         Self::new(store, order, memory)
     }
 
+    /// Records of its heap, and runs of a group, for a model of what it moves.
+    #[cfg(test)]
+    pub(crate) const fn limits(&self) -> [usize; 2] {
+        [self.heap_limit, self.fan_in]
+    }
+
     /// How many records it has.
     #[must_use]
     pub const fn len(&self) -> u64 {

@@ -160,8 +160,8 @@ fn search_by_clusters(
     let bytes = 32 << 10;
     let graph = Graph::build(store, class.node_count(), class.edges(1), bytes)?;
     // A sweep in place of words in memory.
-    let (cluster_nodes, union_find_bytes, seed) = (Some(12), 0, 1);
-    let clustering = ClusteringSettings { kind, cluster_nodes, union_find_bytes, seed };
+    let (cluster_nodes, node_bytes, seed) = (Some(12), 0, 1);
+    let clustering = ClusteringSettings { kind, cluster_nodes, node_bytes, seed };
     let mut levels = Vec::new();
     mm_bfs(&graph, 5, bytes, &MmSettings { clustering, pool }, |node, level| {
         levels.push((node, level));

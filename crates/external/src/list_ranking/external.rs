@@ -11,17 +11,23 @@
 //!     ranks by element ─► sorter by x ─► both merged: the ranks of the round before
 //! ```
 //!
+//! An arc takes 24 bytes in memory. The list as it was given takes four an element, and is walked
+//! at once where these fit.
+//!
 //! 1. Of two elements in a row at most one goes, the head and the last one never do.
 //! 2. The arcs of a round are those of one list with the same ranks.
 //! 3. A round costs two sorts and a scan on the way in, two sorts and two scans on the way out; no
 //!    list is written but the arcs, who went, and the ranks.
 
 use super::{END, check_element, circle, unreached};
+use crate::store::misfit;
 use crate::{
-    By, ExternalError, Memory, Natural, RecordStream, Sorter, Store, Vector, VectorWriter,
+    By, ExternalError, KeptVector, Memory, Natural, RecordStream, Sorter, Store, Vector,
+    VectorWriter,
 };
 use nandu_base::hash::FixedHasher;
-use nandu_base::{Rng, to_index};
+use nandu_base::{Rng, to_index, to_u32};
+use serde::{Deserialize, Serialize};
 use std::hash::Hasher;
 
 /// An element, its successor, and how far that is.
@@ -33,16 +39,69 @@ type Gone = (u64, u64, u64);
 /// An element and its rank.
 type Ranked = (u64, u64);
 
+/// What follows the last element where a word tells elements apart.
+const WORD_END: u32 = u32::MAX;
+
+/// Memory of a walk over words: one and a bit an element.
+const fn word_bytes(count: u64) -> u64 {
+    count.saturating_mul(4).saturating_add(count.div_ceil(64) * 8)
+}
+
 /// What stands for the successor of an element that was walked past.
 const VISITED: u64 = END - 1;
+
+/// A ranking that is kept between two rounds, in a store that is kept ([`Store::keep`]).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeptRanking {
+    count: u64,
+    head: u64,
+    /// Who went in each round that was not expanded yet, the first one first.
+    gone: Vec<KeptVector>,
+    stage: KeptStage,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+enum KeptStage {
+    Arcs(KeptVector),
+    Ranks(KeptVector),
+}
+
+impl KeptRanking {
+    /// The vectors that it is made of.
+    #[must_use]
+    pub fn vectors(&self) -> Vec<&KeptVector> {
+        let (KeptStage::Arcs(stage) | KeptStage::Ranks(stage)) = &self.stage;
+        self.gone.iter().chain([stage]).collect()
+    }
+
+    /// How many elements the list has.
+    #[must_use]
+    pub const fn element_count(&self) -> u64 {
+        self.count
+    }
+}
+
+/// Where a ranking stands between two rounds.
+enum Stage {
+    /// Arcs by element, and by successor where they were just made.
+    Arcs(Vector<Arc>, Option<Box<Sorter<ArcBack, Natural>>>),
+    Ranks(Vector<Ranked>),
+}
+
+/// Who went in each round that was not expanded yet.
+type Rounds = Vec<Vector<Gone>>;
 
 /// What a run needs everywhere.
 struct Run<'v> {
     store: &'v Store,
-    successors: &'v Vector<u64>,
+    count: u64,
     head: u64,
     /// Memory of a sorter; there are two at a time.
     sort_bytes: u64,
+    /// Memory of a walk, beside one stream.
+    walk_bytes: u64,
 }
 
 /// The coins of a round.
@@ -78,73 +137,166 @@ pub fn rank(
     bytes: u64,
     rng: &mut Rng,
 ) -> Result<Vector<u64>, ExternalError> {
-    let store = successors.store();
-    let stream_bytes = store.stream_bytes();
-    let sort_bytes = bytes.saturating_sub(2 * stream_bytes) / 2;
-    if sort_bytes < 4 * store.block_bytes() {
-        return Err(ExternalError::TooLittleMemory {
-            operator: "list ranking".to_owned(),
-            needed_bytes: 2 * (stream_bytes + 4 * store.block_bytes()),
-            granted_bytes: bytes,
-        });
-    }
+    rank_watched(successors, head, bytes, rng, |_| Ok(()))
+}
+
+/// The same, which calls `watch` between any two rounds. What it is given and what was given before
+/// stay whole where room is held ([`Store::hold`]).
+///
+/// # Errors
+/// As [`rank`], and as `watch`.
+pub fn rank_watched<E: From<ExternalError>>(
+    successors: &Vector<u64>,
+    head: u64,
+    bytes: u64,
+    rng: &mut Rng,
+    watch: impl FnMut(&KeptRanking) -> Result<(), E>,
+) -> Result<Vector<u64>, E> {
+    let run = Run::new(successors.store(), (successors.len(), head), bytes)?;
     if successors.is_empty() {
-        return Vector::writer(store)?.finish();
+        return Ok(Vector::writer(run.store)?.finish()?);
     }
     check_element(head, successors.len(), None)?;
-    let run = Run { store, successors, head, sort_bytes };
-    run.rank(rng)
+    if run.count < u64::from(WORD_END) && word_bytes(run.count) <= run.walk_bytes {
+        return Ok(run.walk_words(successors)?);
+    }
+    let (rounds, stage) = run.begin(successors, rng)?;
+    run.finish(rounds, stage, rng, watch)
+}
+
+/// Goes on with a ranking that was kept, in a store that was resumed with its vectors, as
+/// [`rank_watched`] does.
+///
+/// # Errors
+/// As [`rank_watched`], and as [`Vector::resume`].
+pub fn resume_ranking<E: From<ExternalError>>(
+    store: &Store,
+    kept: &KeptRanking,
+    bytes: u64,
+    rng: &mut Rng,
+    watch: impl FnMut(&KeptRanking) -> Result<(), E>,
+) -> Result<Vector<u64>, E> {
+    let run = Run::new(store, (kept.count, kept.head), bytes)?;
+    let rounds = kept.gone.iter().map(|gone| Vector::resume(store, gone));
+    let rounds = rounds.collect::<Result<Rounds, _>>()?;
+    if rounds.is_empty() {
+        return Err(misfit("a ranking has no round").into());
+    }
+    let stage = match &kept.stage {
+        KeptStage::Arcs(arcs) => Stage::Arcs(Vector::resume(store, arcs)?, None),
+        KeptStage::Ranks(ranks) => Stage::Ranks(Vector::resume(store, ranks)?),
+    };
+    // Coins of a round that was done would choose hardly anybody.
+    for _ in &rounds {
+        rng.next_u64();
+    }
+    run.finish(rounds, stage, rng, watch)
+}
+
+impl<'v> Run<'v> {
+    fn new(store: &'v Store, (count, head): (u64, u64), bytes: u64) -> Result<Self, ExternalError> {
+        let stream_bytes = store.stream_bytes();
+        let sort_bytes = bytes.saturating_sub(2 * stream_bytes) / 2;
+        if sort_bytes < 4 * store.block_bytes() {
+            return Err(ExternalError::TooLittleMemory {
+                operator: "list ranking".to_owned(),
+                needed_bytes: 2 * (stream_bytes + 4 * store.block_bytes()),
+                granted_bytes: bytes,
+            });
+        }
+        Ok(Self { store, count, head, sort_bytes, walk_bytes: bytes - stream_bytes })
+    }
 }
 
 impl Run<'_> {
-    fn rank(&self, rng: &mut Rng) -> Result<Vector<u64>, ExternalError> {
-        let mut rounds: Vec<Vector<Gone>> = Vec::new();
-        let count = self.successors.len();
-        if self.fits(count) {
-            let (ranked, _memory) = self.walk(count, First::new(self)?)?;
-            let mut writer = Vector::writer_of(self.store, count)?;
-            ranked.iter().try_for_each(|&(_, _, rank)| writer.push(rank))?;
-            return writer.finish();
-        }
+    /// The first round.
+    fn begin(
+        &self,
+        successors: &Vector<u64>,
+        rng: &mut Rng,
+    ) -> Result<(Rounds, Stage), ExternalError> {
         let mut by_successor = self.sorter()?;
-        let mut first = First::new(self)?;
+        let mut first = First::new(successors)?;
         while let Some((element, successor, distance)) = first.next_record()? {
             by_successor.push((successor, element, distance))?;
         }
         drop(first);
-        let (mut kept, gone) = self.contract(First::new(self)?, by_successor, rng.next_u64())?;
-        rounds.push(gone);
-        let mut ranks = loop {
-            if self.fits(kept.len()) {
-                let count = kept.len();
-                let (ranked, _memory) = self.walk(count, kept.finish()?)?;
-                break self.store_walked(&ranked)?;
-            }
-            // One pass makes the arcs and sorts them the other way.
-            let (mut arcs, mut by_successor) =
-                (Vector::writer_of(self.store, kept.len())?, self.sorter()?);
-            let mut stream = kept.finish()?;
-            while let Some((element, successor, distance)) = stream.next_record()? {
-                arcs.push((element, successor, distance))?;
-                by_successor.push((successor, element, distance))?;
-            }
-            drop(stream);
-            let arcs = arcs.finish()?.into_stream()?;
-            let (next, gone) = self.contract(arcs, by_successor, rng.next_u64())?;
-            kept = next;
-            rounds.push(gone);
-        };
-        while let Some(gone) = rounds.pop() {
-            if rounds.is_empty() {
-                let mut writer = Vector::writer_of(self.store, count)?;
-                self.expand(gone, &ranks, |(_, rank)| writer.push(rank))?;
-                return writer.finish();
-            }
-            let mut writer = Vector::writer_of(self.store, ranks.len() + gone.len())?;
-            self.expand(gone, &ranks, |ranked| writer.push(ranked))?;
-            ranks = writer.finish()?;
+        let (kept, gone) = self.contract(First::new(successors)?, by_successor, rng.next_u64())?;
+        Ok((vec![gone], self.settle(kept)?))
+    }
+
+    /// The rounds after the first, and all of them backwards.
+    fn finish<E: From<ExternalError>>(
+        &self,
+        mut rounds: Rounds,
+        mut stage: Stage,
+        rng: &mut Rng,
+        mut watch: impl FnMut(&KeptRanking) -> Result<(), E>,
+    ) -> Result<Vector<u64>, E> {
+        loop {
+            watch(&self.kept(&rounds, &stage))?;
+            stage = match stage {
+                Stage::Arcs(arcs, by_successor) => {
+                    let by_successor = match by_successor {
+                        Some(by_successor) => *by_successor,
+                        None => self.turned(&arcs)?,
+                    };
+                    let arcs = arcs.into_stream()?;
+                    let (kept, gone) = self.contract(arcs, by_successor, rng.next_u64())?;
+                    rounds.push(gone);
+                    self.settle(kept)?
+                }
+                Stage::Ranks(ranks) => {
+                    let gone = rounds.pop().expect("there was a round");
+                    if rounds.is_empty() {
+                        let mut writer = Vector::writer_of(self.store, self.count)?;
+                        self.expand(gone, &ranks, |(_, rank)| writer.push(rank))?;
+                        return Ok(writer.finish()?);
+                    }
+                    let count = ranks.len() + gone.len();
+                    let mut writer = Vector::writer_of(self.store, count)?;
+                    self.expand(gone, &ranks, |ranked| writer.push(ranked))?;
+                    Stage::Ranks(writer.finish()?)
+                }
+            };
         }
-        unreachable!("the first round is the last to be expanded");
+    }
+
+    /// The arcs that a round left, on both ways, or ranked where they fit into memory.
+    fn settle(&self, kept: Sorter<Arc, Natural>) -> Result<Stage, ExternalError> {
+        let count = kept.len();
+        if self.fits(count) {
+            let (ranked, _memory) = self.walk(count, kept.finish()?)?;
+            return self.store_walked(&ranked).map(Stage::Ranks);
+        }
+        // One pass makes the arcs and sorts them the other way.
+        let (mut arcs, mut by_successor) = (Vector::writer_of(self.store, count)?, self.sorter()?);
+        let mut stream = kept.finish()?;
+        while let Some((element, successor, distance)) = stream.next_record()? {
+            arcs.push((element, successor, distance))?;
+            by_successor.push((successor, element, distance))?;
+        }
+        drop(stream);
+        Ok(Stage::Arcs(arcs.finish()?, Some(Box::new(by_successor))))
+    }
+
+    /// Arcs by successor.
+    fn turned(&self, arcs: &Vector<Arc>) -> Result<Sorter<ArcBack, Natural>, ExternalError> {
+        let mut by_successor = self.sorter()?;
+        let mut scanner = arcs.scanner()?;
+        while let Some((element, successor, distance)) = scanner.next_record()? {
+            by_successor.push((successor, element, distance))?;
+        }
+        Ok(by_successor)
+    }
+
+    fn kept(&self, rounds: &[Vector<Gone>], stage: &Stage) -> KeptRanking {
+        let stage = match stage {
+            Stage::Arcs(arcs, _) => KeptStage::Arcs(arcs.kept()),
+            Stage::Ranks(ranks) => KeptStage::Ranks(ranks.kept()),
+        };
+        let gone = rounds.iter().map(Vector::kept).collect();
+        KeptRanking { count: self.count, head: self.head, gone, stage }
     }
 
     fn sorter(&self) -> Result<Sorter<Arc, Natural>, ExternalError> {
@@ -197,6 +349,39 @@ impl Run<'_> {
             kept.push((element, END, distance))?;
         }
         Ok((kept, gone.finish()?))
+    }
+
+    /// Walks the list as it was given, in memory: a word an element, its successor before it is
+    /// passed and its rank then.
+    fn walk_words(&self, successors: &Vector<u64>) -> Result<Vector<u64>, ExternalError> {
+        let count = self.count;
+        let _memory = self.store.grant().take("list ranking", word_bytes(count))?;
+        let mut words = Vec::with_capacity(to_index(count));
+        let mut first = First::new(successors)?;
+        while let Some((_, successor, _)) = first.next_record()? {
+            words.push(if successor == END { WORD_END } else { to_u32(successor) });
+        }
+        drop(first);
+        let mut passed = vec![0_u64; words.len().div_ceil(64)];
+        let (mut element, mut rank) = (to_u32(self.head), 0);
+        while element != WORD_END {
+            let at = to_index(u64::from(element));
+            let (word, bit) = (&mut passed[at / 64], 1 << (at % 64));
+            if *word & bit != 0 {
+                return Err(circle(element.into()));
+            }
+            *word |= bit;
+            element = std::mem::replace(&mut words[at], rank);
+            rank += 1;
+        }
+        if u64::from(rank) < count {
+            let is_left = |at: &usize| passed[at / 64] & 1 << (at % 64) == 0;
+            let left = (0..words.len()).find(is_left).expect("fewer were passed than there are");
+            return Err(unreached(left as u64, self.head));
+        }
+        let mut writer = Vector::writer_of(self.store, count)?;
+        words.iter().try_for_each(|&rank| writer.push(rank.into()))?;
+        writer.finish()
     }
 
     /// Walks `count` arcs in memory; gives them back by element, the rank in place of the distance.
@@ -279,9 +464,8 @@ struct First<'v> {
 }
 
 impl<'v> First<'v> {
-    fn new(run: &Run<'v>) -> Result<Self, ExternalError> {
-        let count = run.successors.len();
-        Ok(Self { scanner: run.successors.scanner()?, element: 0, count })
+    fn new(successors: &'v Vector<u64>) -> Result<Self, ExternalError> {
+        Ok(Self { scanner: successors.scanner()?, element: 0, count: successors.len() })
     }
 }
 

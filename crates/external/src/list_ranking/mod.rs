@@ -14,7 +14,7 @@
 mod external;
 mod paged;
 
-pub use external::rank;
+pub use external::{KeptRanking, rank, rank_watched, resume_ranking};
 pub use paged::rank_paged;
 
 use crate::ExternalError;

@@ -1,7 +1,7 @@
 //! The three rankings beside each other, and what they move.
 
 use super::*;
-use crate::testing::{GRANT_BYTES, store, store_with};
+use crate::testing::{GRANT_BYTES, memory_io, store, store_with};
 use crate::{RecordStream, Store, Vector};
 use nandu_base::Rng;
 use proptest::prelude::*;
@@ -38,7 +38,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
     fn all_rankings_agree(
-        count in 0_u64..3000, more in 0_u64..4096, in_flight in 0_u32..3, seed: u64,
+        count in 0_u64..6000, more in 0_u64..4096, in_flight in 0_u32..3, seed: u64,
     ) {
         let store = store(512, 1, in_flight);
         let mut rng = Rng::new(seed);
@@ -140,4 +140,57 @@ fn too_little_memory_is_refused() {
     assert!(rank(&vector, 2, least_bytes(1), &mut Rng::new(1)).is_err());
     let ranks = rank(&vector, 0, least_bytes(1), &mut Rng::new(1)).unwrap();
     assert_eq!(loaded(&ranks), [0, 1]);
+}
+
+#[test]
+fn a_ranking_that_ends_between_any_two_rounds_goes_on() {
+    let (successors, head) = random_list(6000, &mut Rng::new(4));
+    let expected = rank_in_memory(&successors, head).unwrap();
+    let settings = crate::Settings { block_bytes: 512, in_flight: 1 };
+    let io = [memory_io(16 << 20), memory_io(16 << 20)];
+    let grant = || crate::Grant::new(GRANT_BYTES);
+    let mut kept: Option<(crate::KeptStore, KeptRanking)> = None;
+    let mut ends = 0;
+    let (store, ranks) = loop {
+        let store = match &kept {
+            None => Store::new(&io, settings, grant()).unwrap(),
+            Some((store, ranking)) => {
+                let what = (store, &ranking.vectors()[..]);
+                Store::resume(&io, settings, grant(), std::sync::Arc::default(), what).unwrap()
+            }
+        };
+        let before = kept.as_ref().map(|kept| kept.1.clone());
+        // The next end comes in the round after the first that this one does.
+        let (mut note, mut note_count) = (None, 0);
+        let watch = |ranking: &KeptRanking| {
+            note_count += 1;
+            match note_count {
+                1 => Ok(()),
+                2 => {
+                    note = Some((store.keep()?, ranking.clone()));
+                    store.hold();
+                    store.audit();
+                    Ok(())
+                }
+                _ => Err(ExternalError::Cancelled),
+            }
+        };
+        let mut rng = Rng::new(9);
+        let ranked = match &before {
+            None => {
+                let vector = stored(&store, &successors);
+                rank_watched(&vector, head, least_bytes(1), &mut rng, watch)
+            }
+            Some(ranking) => resume_ranking(&store, ranking, least_bytes(1), &mut rng, watch),
+        };
+        match ranked {
+            Ok(ranks) => break (store, ranks),
+            Err(error) => assert_eq!(error, ExternalError::Cancelled),
+        }
+        kept = note;
+        ends += 1;
+    };
+    assert!(ends > 5, "{ends}");
+    assert_eq!(loaded(&ranks), expected);
+    store.let_go();
 }

@@ -10,7 +10,9 @@
 //! ```
 //!
 //! An edge waits, in a priority queue, for the greater of its ends. Where all labels lie below the
-//! limit nothing is swept: edges are read once, and one word a node is in memory (semi-external).
+//! limit nothing is swept: edges are read once, and one word of four bytes a node is in memory
+//! (semi-external). Labels are of four bytes, too, where all nodes are: an edge that waits takes
+//! 16 bytes then, and 32 otherwise.
 //!
 //! 1. An edge that waits stands for an edge of the graph between the parts of the graph that became
 //!    one with its ends.
@@ -19,9 +21,9 @@
 
 use super::{STREAM_COUNT, Work};
 use crate::{
-    By, ExternalError, Memory, Natural, PriorityQueue, RecordStream, Sorter, Vector, VectorWriter,
+    By, ExternalError, Natural, PriorityQueue, Record, RecordStream, Sorter, Vector, VectorWriter,
 };
-use nandu_base::{Permutation, Rng, to_index};
+use nandu_base::{Permutation, Rng, to_index, to_u32};
 
 /// The tree edges, and the roots.
 pub(super) struct Forest {
@@ -33,44 +35,80 @@ pub(super) struct Forest {
 }
 
 /// The greater label of an edge, the lesser one, and the edge of the graph.
-type Waiting = (u64, u64, (u64, u64));
+type Waiting<L> = (L, L, (L, L));
 /// The greatest label first, and the least neighbour of that.
-type WaitingOrder = By<fn(&Waiting) -> (u64, u64)>;
+type WaitingOrder<L> = By<fn(&Waiting<L>) -> (u64, u64)>;
 
-const fn waiting_key(edge: &Waiting) -> (u64, u64) {
-    (u64::MAX - edge.0, edge.1)
+/// A label or a node in as many bytes as they need.
+trait Label: Record {
+    fn of(number: u64) -> Self;
+    fn number(self) -> u64;
+}
+
+impl Label for u32 {
+    fn of(number: u64) -> Self {
+        to_u32(number)
+    }
+
+    fn number(self) -> u64 {
+        self.into()
+    }
+}
+
+impl Label for u64 {
+    fn of(number: u64) -> Self {
+        number
+    }
+
+    fn number(self) -> u64 {
+        self
+    }
+}
+
+fn waiting_key<L: Label>(edge: &Waiting<L>) -> (u64, u64) {
+    (u64::MAX - edge.0.number(), edge.1.number())
 }
 
 /// What is under way.
-struct Sweep {
+struct Sweep<L> {
     /// None where all labels lie below the limit.
-    queue: Option<PriorityQueue<Waiting, WaitingOrder>>,
+    queue: Option<PriorityQueue<Waiting<L>, WaitingOrder<L>>>,
     below: UnionFind,
     edges: VectorWriter<(u64, u64)>,
 }
 
 /// Labels in memory that became one.
-struct UnionFind {
-    parents: Vec<u64>,
-    _memory: Memory,
+pub(super) struct UnionFind {
+    parents: Vec<u32>,
 }
+
+/// More labels than this are not told apart by a word.
+const WORD_LIMIT: u64 = u32::MAX as u64;
 
 /// A spanning forest of the graph of `work`.
 pub(super) fn spanning_forest(work: &Work<'_>) -> Result<Forest, ExternalError> {
+    match work.graph.node_count() <= WORD_LIMIT {
+        true => sweep::<u32>(work),
+        false => sweep::<u64>(work),
+    }
+}
+
+fn sweep<L: Label>(work: &Work<'_>) -> Result<Forest, ExternalError> {
     let count = work.graph.node_count();
     // Two streams over the graph and one that writes edges; roots are written after the graph.
     let share = work.share(STREAM_COUNT, 2)?;
-    let words = |bytes: u64| bytes.min(work.union_find_bytes) / 8;
+    let words = |bytes: u64| (bytes.min(work.node_bytes) / 4).min(WORD_LIMIT);
     let is_semi_external = words(2 * share) >= count;
     let limit = if is_semi_external { count } else { words(share).min(count) };
-    let order: WaitingOrder = By(waiting_key);
+    let order: WaitingOrder<L> = By(waiting_key);
     let queue = match is_semi_external {
         true => None,
         false => Some(PriorityQueue::with_bytes(work.store, order, share)?),
     };
-    let below = UnionFind::new(work, limit)?;
+    let memory = work.store.grant().take("a union-find", limit * 4)?;
+    let below = UnionFind::new(limit);
     let edges = Vector::writer_of(work.store, count)?;
-    let mut sweep = Sweep { queue, below, edges };
+    let mut sweep: Sweep<L> = Sweep { queue, below, edges };
     let seed = Rng::for_part(work.seed, "sweep").next_u64();
     let labels = (!is_semi_external).then(|| Permutation::new(count, seed));
     let label = |node: u64| labels.as_ref().map_or(node, |labels| labels.apply(node));
@@ -85,7 +123,7 @@ pub(super) fn spanning_forest(work: &Work<'_>) -> Result<Forest, ExternalError> 
     let roots = sweep.run(work, limit..count, label(work.source))?;
     let Sweep { queue, below, edges } = sweep;
     let edges = edges.finish()?;
-    drop((queue, below));
+    drop((queue, below, memory));
     let roots = match labels {
         None => roots,
         Some(labels) => name_roots(work, roots, &labels)?,
@@ -93,24 +131,28 @@ pub(super) fn spanning_forest(work: &Work<'_>) -> Result<Forest, ExternalError> 
     Ok(Forest { edges, roots })
 }
 
-impl Sweep {
+impl<L: Label> Sweep<L> {
     /// Has an edge between two labels wait, or joins them at once.
     fn add(&mut self, left: u64, right: u64, edge: (u64, u64)) -> Result<(), ExternalError> {
         let (high, low) = (left.max(right), left.min(right));
         match &mut self.queue {
-            Some(queue) if high >= self.below.len() => queue.push((high, low, edge)),
+            Some(queue) if high >= self.below.len() => {
+                let edge = (L::of(edge.0), L::of(edge.1));
+                queue.push((L::of(high), L::of(low), edge))
+            }
             _ if self.below.unite(high, low) => self.edges.push(edge),
             _ => Ok(()),
         }
     }
 
     /// The edge that waits for `label` and leads to the least one.
-    fn next_of(&mut self, label: u64) -> Result<Option<Waiting>, ExternalError> {
+    fn next_of(&mut self, label: u64) -> Result<Option<Waiting<u64>>, ExternalError> {
         let Some(queue) = &mut self.queue else { return Ok(None) };
-        match queue.peek()?.filter(|edge| edge.0 == label) {
-            Some(_) => queue.pop(),
-            None => Ok(None),
-        }
+        let Some((high, low, edge)) = queue.peek()?.filter(|edge| edge.0.number() == label) else {
+            return Ok(None);
+        };
+        queue.pop()?;
+        Ok(Some((high.number(), low.number(), (edge.0.number(), edge.1.number()))))
     }
 
     /// Contracts the labels `swept`, the greatest first; the labels of the roots but that of the
@@ -155,9 +197,10 @@ impl Sweep {
 }
 
 impl UnionFind {
-    fn new(work: &Work<'_>, count: u64) -> Result<Self, ExternalError> {
-        let memory = work.store.grant().take("a union-find", count * 8)?;
-        Ok(Self { parents: (0..count).collect(), _memory: memory })
+    /// So many labels, each by itself.
+    pub(super) fn new(count: u64) -> Self {
+        assert!(count <= WORD_LIMIT, "a word tells labels apart");
+        Self { parents: (0..to_u32(count)).collect() }
     }
 
     const fn len(&self) -> u64 {
@@ -165,24 +208,29 @@ impl UnionFind {
     }
 
     /// Who stands for a label; ways there are halved.
-    fn find(&mut self, mut label: u64) -> u64 {
+    fn find(&mut self, label: u64) -> u64 {
+        let mut label = to_u32(label);
         loop {
-            let parent = self.parents[to_index(label)];
+            let parent = self.parents[at(label)];
             if parent == label {
-                return label;
+                return label.into();
             }
-            let above = self.parents[to_index(parent)];
-            self.parents[to_index(label)] = above;
+            let above = self.parents[at(parent)];
+            self.parents[at(label)] = above;
             label = above;
         }
     }
 
     /// Makes two labels one; false if they were.
-    fn unite(&mut self, left: u64, right: u64) -> bool {
+    pub(super) fn unite(&mut self, left: u64, right: u64) -> bool {
         let (left, right) = (self.find(left), self.find(right));
-        self.parents[to_index(left.max(right))] = left.min(right);
+        self.parents[to_index(left.max(right))] = to_u32(left.min(right));
         left != right
     }
+}
+
+fn at(label: u32) -> usize {
+    to_index(u64::from(label))
 }
 
 /// The nodes whose labels `roots` has, descending; the nodes ascend.
@@ -191,6 +239,9 @@ fn name_roots(
     roots: Vector<u64>,
     labels: &Permutation,
 ) -> Result<Vector<u64>, ExternalError> {
+    if roots.is_empty() {
+        return Ok(roots);
+    }
     let share = work.share(STREAM_COUNT, 2)?;
     let descending = By(|&(label, _): &(u64, u64)| u64::MAX - label);
     let mut by_label = Sorter::with_bytes(work.store, descending, share)?;

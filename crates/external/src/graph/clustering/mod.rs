@@ -17,18 +17,20 @@
 //!    order within it costs nothing. Clusters lie in the order of their numbers.
 //! 3. Any assignment gives a right search; the kinds differ in what it costs.
 //! 4. What is searched is written once, in order, and read only after that.
+//! 5. Where five words of four bytes for each node fit into memory, only entries are sorted; what
+//!    comes out is the same.
 
+mod arrange;
 mod forest;
 mod random;
 mod tour;
+mod tree;
 
 use super::Graph;
 use crate::store::misfit;
 use crate::{
-    ExternalError, KeptVector, Natural, RecordStream, SortedStream, Sorter, Store, Vector,
-    VectorWriter,
+    ExternalError, KeptVector, Memory, Natural, RecordStream, SortedStream, Store, Vector,
 };
-use nandu_base::to_u32;
 use random::Random;
 use serde::{Deserialize, Serialize};
 use tour::Tour;
@@ -44,6 +46,13 @@ pub(super) type Entry = (u64, Target);
 const NO_CLUSTER: u64 = u64::MAX;
 /// Fewest blocks with which something is sorted here.
 const SORT_BLOCK_COUNT: u64 = 4;
+/// Bytes of what is written for each end of an edge and for each node.
+const ENTRY_BYTES: u64 = 28;
+const SPAN_BYTES: u64 = 12;
+/// What is read and written beside that where words do not fit: for each end of an edge two sorts,
+/// of 28 and 36 bytes; for each node about so much.
+const SORTED_BYTES: u64 = 2 * (28 + 36);
+const MOVED_BYTES: u64 = 800;
 /// Streams, and sorts, that are at work at once, at most.
 const STREAM_COUNT: u64 = 3;
 const SORT_COUNT: u64 = 2;
@@ -65,9 +74,10 @@ pub struct ClusteringSettings {
     pub kind: ClusteringKind,
     /// The c of the kind, one at least; `None` for what the model says.
     pub cluster_nodes: Option<u64>,
-    /// Memory for a union-find of nodes, a word each, at most; what does not fit is contracted
-    /// beyond memory. 0 has the spanning tree be made without anything that grows with the nodes.
-    pub union_find_bytes: u64,
+    /// Memory for what grows with the nodes, at most: a word of four bytes each for a union-find,
+    /// of which what does not fit is contracted beyond memory; five words each for a tree, its
+    /// tour and the tables by which entries are laid, or none of them. 0 has nothing grow.
+    pub node_bytes: u64,
     /// What is drawn follows from it: masters, coins of the list ranking, the order of a sweep.
     pub seed: u64,
 }
@@ -100,9 +110,6 @@ impl KeptClustering {
     }
 }
 
-/// Each node with its cluster, counted from 0, and the span of each cluster.
-type Measured = (Vector<(u64, u64)>, Vector<Span>);
-
 /// A way to bring nodes into clusters.
 trait Assign {
     /// The c that the model says, for `block_entries` entries that all volumes move at once.
@@ -110,7 +117,20 @@ trait Assign {
 
     /// The number of the cluster of each node, [`NO_CLUSTER`] for one without neighbours. Numbers
     /// say in which order clusters are to lie.
-    fn assign(&self, work: &Work<'_>) -> Result<Vector<u64>, ExternalError>;
+    fn assign(&self, work: &Work<'_>) -> Result<Assigned, ExternalError>;
+}
+
+/// The number of the cluster of each node.
+enum Assigned {
+    /// [`NO_CLUSTER`] for a node without neighbours.
+    Outside(Vector<u64>),
+    InMemory(Table),
+}
+
+/// The same in memory, [`tree::NONE`] for a node without neighbours.
+struct Table {
+    clusters: Vec<u32>,
+    memory: Memory,
 }
 
 /// What is done with which memory.
@@ -123,14 +143,14 @@ struct Work<'g> {
     /// Memory of a stream: the most of all stores.
     stream_bytes: u64,
     cluster_nodes: u64,
-    union_find_bytes: u64,
+    node_bytes: u64,
     seed: u64,
 }
 
 impl Default for ClusteringSettings {
     fn default() -> Self {
         let kind = ClusteringKind::default();
-        Self { kind, cluster_nodes: None, union_find_bytes: u64::MAX, seed: 1 }
+        Self { kind, cluster_nodes: None, node_bytes: u64::MAX, seed: 1 }
     }
 }
 
@@ -175,26 +195,33 @@ impl Clustering {
             let what = "clusters have one node at least".to_owned();
             return Err(ExternalError::Invalid { what });
         }
-        let method = settings.kind.method();
-        let block_entries = clusters.per_block::<Entry>()? * clusters.volume_count();
-        let cluster_nodes = { settings.cluster_nodes }
-            .unwrap_or_else(|| method.model_cluster_nodes(graph, block_entries));
-        let stream_bytes = { [graph.store(), clusters, scratch].into_iter() }
-            .map(Store::stream_bytes)
-            .max()
-            .expect("there are stores");
-        let work = Work {
-            graph,
-            source,
-            store: scratch,
-            bytes,
-            stream_bytes,
-            cluster_nodes,
-            union_find_bytes: settings.union_find_bytes,
-            seed: settings.seed,
-        };
-        let cluster_of = method.assign(&work)?;
-        work.arrange(clusters, cluster_of)
+        let work = Work::new(graph, source, (clusters, scratch), bytes, settings)?;
+        let assigned = settings.kind.method().assign(&work)?;
+        work.arrange(clusters, assigned)
+    }
+
+    /// What [`Self::build`] reads and writes, in bytes, about: to see how far it is.
+    ///
+    /// # Errors
+    /// If a block holds no entry.
+    pub fn expected_bytes(
+        graph: &Graph,
+        source: u64,
+        stores: (&Store, &Store),
+        bytes: u64,
+        settings: ClusteringSettings,
+    ) -> Result<u64, ExternalError> {
+        let work = Work::new(graph, source, stores, bytes, settings)?;
+        let (nodes, ends) = (graph.node_count(), graph.edges.len());
+        let graph_bytes = 16 * nodes + 8 * ends;
+        let written = ENTRY_BYTES * ends + SPAN_BYTES * nodes;
+        if !work.has_words() {
+            // Two sorts of entries, and what trees, tours and rankings move of each node.
+            return Ok(2 * graph_bytes + written + SORTED_BYTES * ends + MOVED_BYTES * nodes);
+        }
+        let sorted = arrange::SORTED_BYTES * ends;
+        let moved = if sorted > work.room() { 2 * sorted } else { 0 };
+        Ok(2 * graph_bytes + written + moved)
     }
 
     /// Where they lie, for [`Self::resume`] in a store that is kept.
@@ -270,7 +297,44 @@ impl Clustering {
     }
 }
 
+impl<'g> Work<'g> {
+    fn new(
+        graph: &'g Graph,
+        source: u64,
+        (clusters, scratch): (&Store, &'g Store),
+        bytes: u64,
+        settings: ClusteringSettings,
+    ) -> Result<Self, ExternalError> {
+        let block_entries = clusters.per_block::<Entry>()? * clusters.volume_count();
+        let cluster_nodes = settings
+            .cluster_nodes
+            .unwrap_or_else(|| settings.kind.method().model_cluster_nodes(graph, block_entries));
+        let stream_bytes = { [graph.store(), clusters, scratch].into_iter() }
+            .map(Store::stream_bytes)
+            .max()
+            .expect("there are stores");
+        let ClusteringSettings { node_bytes, seed, .. } = settings;
+        let store = scratch;
+        Ok(Self { graph, source, store, bytes, stream_bytes, cluster_nodes, node_bytes, seed })
+    }
+}
+
 impl Work<'_> {
+    /// Memory beside all streams.
+    const fn room(&self) -> u64 {
+        self.bytes.saturating_sub(STREAM_COUNT * self.stream_bytes)
+    }
+
+    /// Whether the words of all nodes fit (invariant 5).
+    fn has_words(&self) -> bool {
+        let count = self.graph.node_count();
+        let bytes = count.saturating_mul(tree::NODE_BYTES);
+        let left = SORT_BLOCK_COUNT * self.store.block_bytes();
+        let fits = bytes <= self.room().min(self.node_bytes)
+            && arrange::table_bytes(count) + left <= self.room();
+        fits && count < tree::NODE_COUNT_MAX
+    }
+
     /// Memory for each of `sorts` sorters beside `streams` streams.
     fn share(&self, streams: u64, sorts: u64) -> Result<u64, ExternalError> {
         let least_bytes = SORT_BLOCK_COUNT * self.store.block_bytes();
@@ -283,108 +347,6 @@ impl Work<'_> {
             });
         }
         Ok(share)
-    }
-
-    /// Lays the lists of all nodes by clusters, in the order of their numbers.
-    fn arrange(
-        &self,
-        clusters: &Store,
-        cluster_of: Vector<u64>,
-    ) -> Result<Clustering, ExternalError> {
-        let share = self.share(STREAM_COUNT, SORT_COUNT)?;
-        let (spans, cluster_count) = self.find_spans(clusters, cluster_of, share)?;
-        let mut by_node: Sorter<Entry, _> = Sorter::with_bytes(self.store, Natural, share)?;
-        {
-            // Seen from its other end, an edge tells a node's neighbour where the node lies.
-            let (mut pairs, mut scanner) = (self.graph.pairs()?, spans.scanner()?.numbered());
-            while let Some((node, neighbour)) = pairs.next_record()? {
-                let span = scanner.at(node)?;
-                by_node.push((neighbour, (node, span)))?;
-            }
-        }
-        let mut by_place: Sorter<(u64, Entry), _> = Sorter::with_bytes(self.store, Natural, share)?;
-        {
-            let (mut stream, mut scanner) = (by_node.finish()?, spans.scanner()?.numbered());
-            while let Some(entry) = stream.next_record()? {
-                let (first, _) = scanner.at(entry.0)?;
-                by_place.push((first, entry))?;
-            }
-        }
-        let mut entries = Vector::writer_of(clusters, by_place.len())?;
-        let mut stream = by_place.finish()?;
-        while let Some((_, entry)) = stream.next_record()? {
-            entries.push(entry)?;
-        }
-        let (entries, cluster_nodes) = (entries.finish()?, self.cluster_nodes);
-        Ok(Clustering { entries, spans, cluster_count, cluster_nodes })
-    }
-
-    /// The span of each node's cluster, and how many clusters there are.
-    fn find_spans(
-        &self,
-        clusters: &Store,
-        cluster_of: Vector<u64>,
-        share: u64,
-    ) -> Result<(Vector<Span>, u64), ExternalError> {
-        let mut by_cluster: Sorter<(u64, u64, u64), _> =
-            Sorter::with_bytes(self.store, Natural, share)?;
-        {
-            let (mut cluster_of, mut nodes) =
-                (cluster_of.into_stream()?, self.graph.nodes.scanner()?);
-            let mut node = 0;
-            while let Some(cluster) = cluster_of.next_record()? {
-                let (_, degree) = nodes.next_record()?.expect("each node has a cluster or none");
-                assert_eq!(degree == 0, cluster == NO_CLUSTER, "invariant 1");
-                if cluster != NO_CLUSTER {
-                    by_cluster.push((cluster, node, degree))?;
-                }
-                node += 1;
-            }
-        }
-        let (members, sizes) = self.measure(by_cluster.finish()?)?;
-        let cluster_count = sizes.len();
-        let mut by_node: Sorter<(u64, Span), _> = Sorter::with_bytes(self.store, Natural, share)?;
-        {
-            let (mut members, mut sizes) =
-                (members.into_stream()?, sizes.into_stream()?.numbered());
-            while let Some((node, cluster)) = members.next_record()? {
-                by_node.push((node, sizes.at(cluster)?))?;
-            }
-        }
-        let mut stream = by_node.finish()?.ahead();
-        let mut spans = Vector::writer_of(clusters, self.graph.node_count())?;
-        for node in 0..self.graph.node_count() {
-            let found = stream.peek()?.filter(|found| found.0 == node);
-            if found.is_some() {
-                stream.next_record()?;
-            }
-            spans.push(found.map_or((0, 0), |(_, span)| span))?;
-        }
-        Ok((spans.finish()?, cluster_count))
-    }
-
-    /// Counts clusters and their entries.
-    fn measure(
-        &self,
-        mut by_cluster: SortedStream<(u64, u64, u64), Natural>,
-    ) -> Result<Measured, ExternalError> {
-        let count = by_cluster.left_count().unwrap_or(0);
-        let mut members = Vector::writer_of(self.store, count)?;
-        let mut sizes: VectorWriter<Span> = Vector::writer(self.store)?;
-        let (mut last, mut first, mut end) = (None, 0, 0);
-        while let Some((cluster, node, degree)) = by_cluster.next_record()? {
-            if last.is_some_and(|last| last != cluster) {
-                sizes.push(span(first, end)?)?;
-                first = end;
-            }
-            last = Some(cluster);
-            members.push((node, sizes.len()))?;
-            end += degree;
-        }
-        if last.is_some() {
-            sizes.push(span(first, end)?)?;
-        }
-        Ok((members.finish()?, sizes.finish()?))
     }
 
     /// The cluster of each node, from those that have one, by node.
@@ -406,44 +368,7 @@ impl Work<'_> {
     }
 }
 
-fn span(first: u64, end: u64) -> Result<Span, ExternalError> {
-    let count = end - first;
-    if count > u64::from(u32::MAX) {
-        let what = format!(
-            "a cluster has {count} edges, 2^32 or more; make clusters of fewer nodes than these"
-        );
-        return Err(ExternalError::Invalid { what });
-    }
-    Ok((first, to_u32(count)))
-}
-
-/// A stream whose records are asked for by their numbers, which ascend.
-struct Numbered<S: RecordStream> {
-    stream: S,
-    /// The record that was read last, and how many were read.
-    last: Option<S::Record>,
-    count: u64,
-}
-
-/// Gives a stream's records by number.
-trait ByNumber: RecordStream + Sized {
-    fn numbered(self) -> Numbered<Self> {
-        Numbered { stream: self, last: None, count: 0 }
-    }
-}
-
-impl<S: RecordStream> ByNumber for S {}
-
-impl<S: RecordStream> Numbered<S> {
-    /// The record `index`, which is not before the last that was asked for.
-    fn at(&mut self, index: u64) -> Result<S::Record, ExternalError> {
-        while self.count <= index {
-            self.last = self.stream.next_record()?;
-            self.count += 1;
-        }
-        Ok(self.last.expect("who asks knows how many records there are"))
-    }
-}
-
+#[cfg(test)]
+mod block_counts;
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@
 //! 3. Nodes that no master reaches, since none is in their part of the graph, become clusters of
 //!    their own. Such a part has c nodes or so, and no path leads there from the source.
 
-use super::{Assign, Graph, STREAM_COUNT, Work};
+use super::{Assign, Assigned, Graph, STREAM_COUNT, Work};
 use crate::{ExternalError, Natural, RecordStream, SortedStream, Sorter, Vector, VectorWriter};
 use nandu_base::Rng;
 
@@ -43,7 +43,7 @@ impl Assign for Random {
         u64::try_from(square.isqrt()).unwrap_or(u64::MAX).max(1)
     }
 
-    fn assign(&self, work: &Work<'_>) -> Result<Vector<u64>, ExternalError> {
+    fn assign(&self, work: &Work<'_>) -> Result<Assigned, ExternalError> {
         let share = work.share(STREAM_COUNT, SORT_COUNT)?;
         let sorter = || Sorter::with_bytes(work.store, Natural, share);
         let (mut fringe, mut next, mut assigned) = (sorter()?, sorter()?, sorter()?);
@@ -68,7 +68,7 @@ impl Assign for Random {
             }
         }
         drop(unreached);
-        work.spread(assigned.finish()?)
+        work.spread(assigned.finish()?).map(Assigned::Outside)
     }
 }
 

@@ -62,7 +62,7 @@ proptest! {
     fn clusters_hold_the_graph_and_are_as_wide_as_their_kind_says(
         class in classes(), in_flight in 0_u32..3, more in 0_u64..20_000,
         cluster_nodes in 1_u64..40,
-        union_find_bytes in prop_oneof![Just(0), 0_u64..2000, Just(u64::MAX)], seed: u64,
+        node_bytes in prop_oneof![Just(0), 0_u64..2000, Just(u64::MAX)], seed: u64,
     ) {
         let plain_of = |source| Plain::new(class.node_count(), class.shuffled_edges(seed), source);
         let source = Rng::new(seed).below(class.node_count());
@@ -73,7 +73,7 @@ proptest! {
             Graph::build(&store, class.node_count(), class.shuffled_edges(seed), bytes).unwrap();
         for kind in ClusteringKind::ALL {
             let cluster_nodes = Some(cluster_nodes);
-            let settings = ClusteringSettings { kind, cluster_nodes, union_find_bytes, seed };
+            let settings = ClusteringSettings { kind, cluster_nodes, node_bytes, seed };
             let clustering =
                 Clustering::build(&graph, source, (&store, &store), bytes, settings).unwrap();
             clustering.audit();
@@ -172,7 +172,7 @@ fn a_tour_without_words_in_memory_does_with_the_least_memory() {
     let class = crate::graph::GraphClass::Grid { width: 20, height: 20 };
     let bytes = least_bytes(2);
     let graph = Graph::build(&store, 400, class.edges(1), bytes).unwrap();
-    let settings = ClusteringSettings { union_find_bytes: 0, ..ClusteringSettings::default() };
+    let settings = ClusteringSettings { node_bytes: 0, ..ClusteringSettings::default() };
     let clustering = Clustering::build(&graph, 0, (&store, &store), bytes, settings);
     assert_eq!(clustering.map(|clustering| clustering.entry_count()), Ok(1520));
     assert!(store.grant().peak_bytes() <= bytes);

@@ -18,7 +18,7 @@
 //!    begins a cluster.
 
 use super::forest::{Forest, spanning_forest};
-use super::{Assign, Graph, NO_CLUSTER, SORT_COUNT, STREAM_COUNT, Work};
+use super::{Assign, Assigned, Graph, NO_CLUSTER, SORT_COUNT, STREAM_COUNT, Work, tree};
 use crate::list_ranking::{END, rank};
 use crate::stream::Ahead;
 use crate::{Drain, ExternalError, Natural, RecordStream, Sorter, Vector};
@@ -59,17 +59,21 @@ impl Assign for Tour {
         u64::try_from(square.isqrt()).unwrap_or(u64::MAX).max(1)
     }
 
-    fn assign(&self, work: &Work<'_>) -> Result<Vector<u64>, ExternalError> {
+    fn assign(&self, work: &Work<'_>) -> Result<Assigned, ExternalError> {
+        if work.has_words() {
+            return tree::cut(work).map(Assigned::InMemory);
+        }
         let Forest { edges, roots } = spanning_forest(work)?;
         let List { arcs, successors, head } = work.tour(edges, &roots)?;
         let Some(head) = head else {
-            return Vector::filled(work.store, work.graph.node_count(), NO_CLUSTER);
+            let none = Vector::filled(work.store, work.graph.node_count(), NO_CLUSTER)?;
+            return Ok(Assigned::Outside(none));
         };
         let mut rng = Rng::for_part(work.seed, "list ranking");
         let ranks = rank(&successors, head, work.bytes, &mut rng)?;
         drop(successors);
         let by_node = work.cut(arcs, ranks, roots)?;
-        work.spread(by_node.finish()?)
+        work.spread(by_node.finish()?).map(Assigned::Outside)
     }
 }
 

@@ -24,7 +24,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn a_forest_spans_each_part_and_has_no_circle(
-        class in classes(), is_shuffled: bool, union_find_bytes in prop_oneof![
+        class in classes(), is_shuffled: bool, node_bytes in prop_oneof![
             Just(0), 0_u64..3000, Just(u64::MAX)
         ], more in 0_u64..8192, seed: u64,
     ) {
@@ -42,7 +42,7 @@ proptest! {
             bytes,
             stream_bytes: store.stream_bytes(),
             cluster_nodes: 1,
-            union_find_bytes,
+            node_bytes,
             seed,
         };
         let forest = spanning_forest(&work).unwrap();
@@ -80,7 +80,7 @@ fn a_sweep_moves_what_sorts_of_its_edges_do_for_each_time_that_labels_grow_e_fol
     let random = GraphClass::Random { nodes: 4000, edges: 12_000 };
     let star = GraphClass::Paths { paths: 4000, levels: 1 };
     let grid = GraphClass::Grid { width: 60, height: 60 };
-    for (union_find_bytes, words) in [(0, 1.0_f64), (8000, 1000.0)] {
+    for (node_bytes, words) in [(0, 1.0_f64), (8000, 2000.0)] {
         for class in [random, star, grid, GraphClass::Line { nodes: 4000 }] {
             let store = store(1024, 1, 1);
             let (count, bytes) = (class.node_count(), 200 << 10);
@@ -93,16 +93,16 @@ fn a_sweep_moves_what_sorts_of_its_edges_do_for_each_time_that_labels_grow_e_fol
                 bytes,
                 stream_bytes: store.stream_bytes(),
                 cluster_nodes: 1,
-                union_find_bytes,
+                node_bytes,
                 seed: 5,
             };
             spanning_forest(&work).unwrap();
             let written = store.counts().since(&before).write_blocks;
-            // 31 edges that wait fill a block. Where k of n labels are left, an edge that is contracted
+            // 63 edges that wait fill a block. Where k of n labels are left, an edge that is contracted
             // then belongs to 2 m / k others: 2 ln (n / words) waits an edge (Sibeyn), fewer where
             // edges become one. Each is written twice at most, to a run and when runs are merged.
             let waits = 1.0 + 2.0 * (count as f64 / words).ln();
-            let most = 2.0 * waits * graph.edge_count().div_ceil(31) as f64;
+            let most = 2.0 * waits * graph.edge_count().div_ceil(63) as f64;
             assert!((written as f64) <= most, "{class:?}, {words} words: {written} of {most}");
         }
     }

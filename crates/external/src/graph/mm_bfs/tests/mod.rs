@@ -34,12 +34,12 @@ fn settings_of_pool() -> impl Strategy<Value = PoolSettings> {
 fn settings_of_clustering() -> impl Strategy<Value = ClusteringSettings> {
     let kind = proptest::sample::select(ClusteringKind::ALL.as_slice());
     let cluster_nodes = proptest::option::of(1_u64..80);
-    let union_find_bytes = prop_oneof![Just(0), 0_u64..3000, Just(u64::MAX)];
-    (kind, cluster_nodes, union_find_bytes, any::<u64>()).prop_map(
-        |(kind, cluster_nodes, union_find_bytes, seed)| ClusteringSettings {
+    let node_bytes = prop_oneof![Just(0), 0_u64..3000, Just(u64::MAX)];
+    (kind, cluster_nodes, node_bytes, any::<u64>()).prop_map(
+        |(kind, cluster_nodes, node_bytes, seed)| ClusteringSettings {
             kind,
             cluster_nodes,
-            union_find_bytes,
+            node_bytes,
             seed,
         },
     )
