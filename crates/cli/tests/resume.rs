@@ -384,3 +384,70 @@ fn a_sort_goes_on_only_where_all_is_as_it_was() {
     assert!(fs::read(directory.join("out")).unwrap() == expected, "memory may be another");
     assert_eq!(names(directory), ["in", "out"]);
 }
+
+/// A list that no memory of 1 MiB holds: element i is followed by i + 7, modulo their number. The file
+/// of its ranks.
+fn make_list(directory: &Path) -> Vec<u8> {
+    let count = 300_001;
+    let (mut successors, mut ranks) = (vec![0_u64; count], vec![0_u64; count]);
+    let mut element = 0;
+    for rank in 0..count {
+        let next = (element + 7) % count;
+        ranks[element] = rank as u64;
+        successors[element] = if rank + 1 == count { u64::MAX } else { next as u64 };
+        element = next;
+    }
+    let bytes = |numbers: &[u64]| numbers.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
+    fs::write(directory.join("list"), bytes(&successors)).unwrap();
+    bytes(&ranks)
+}
+
+#[test]
+fn a_ranking_that_is_killed_after_each_round_gives_the_same_ranks() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let expected = make_list(directory);
+    make_devices(directory);
+    let before = names_beside_devices(directory);
+    for device in ["a,b", "flash=a,disk=b"] {
+        let asked =
+            format!("external rank list -o ranks --memory 1MiB --device {device} --quiet --json");
+        let (notes, document) = killed_at_each_note(directory, &asked);
+        assert!(fs::read(directory.join("ranks")).unwrap() == expected, "{asked}");
+        assert_eq!(
+            (&document["element_count"], &document["was_resumed"]),
+            (&300_001.into(), &true.into())
+        );
+        let stages = |stage: &str| {
+            notes.iter().filter(|note| note["phase"]["rounds"]["stage"][stage].is_object()).count()
+        };
+        assert!(stages("arcs") > 2 && stages("ranks") > 2, "{asked}: {notes:?}");
+        fs::remove_file(directory.join("ranks")).unwrap();
+        assert_eq!(names_beside_devices(directory), before, "{asked}: nothing is left behind");
+    }
+}
+
+#[test]
+fn a_ranking_goes_on_only_where_all_is_as_it_was() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let expected = make_list(directory);
+    let asked = "external rank list -o ranks --memory 1MiB --quiet --json";
+    let mut child = start(directory, &words(&format!("{asked} --keep run")));
+    wait_for_search(directory, &mut child);
+    interrupt(&child);
+    let output = child.wait_with_output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("a round is kept; go on with --resume run"), "{said}");
+    let resume = format!("{asked} --resume run");
+    let refused = |line: &str, code: i32, told: &str| {
+        let said = failure_of(directory, &words(line), code);
+        assert!(said.contains(told) && !said.contains("panicked"), "{line}: {said}");
+    };
+    refused(&format!("{resume} --head 3"), 2, "begun with --head 0, not 3");
+    damage_each_way(&store_of(directory), &|told| refused(&resume, 3, told));
+    stdout_of(directory, &words(&resume));
+    assert!(fs::read(directory.join("ranks")).unwrap() == expected);
+    assert_eq!(names(directory), ["list", "ranks"]);
+}

@@ -27,8 +27,8 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const NAME: &str = "run.json";
 const NEW_NAME: &str = "run.json.new";
@@ -70,6 +70,11 @@ impl KeepArguments {
     pub(super) const fn is_resumed(&self) -> bool {
         self.resume.is_some()
     }
+}
+
+/// A run that several threads write down.
+pub(super) fn locked(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What is asked of `command` about a file, by the names of options.

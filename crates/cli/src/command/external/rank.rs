@@ -2,7 +2,8 @@
 
 use super::records::Records;
 use crate::Context;
-use crate::command::beyond::{BeyondArguments, Course, Means, at_work, counts_of};
+use crate::command::beyond::{BeyondArguments, Course, Means, Places, Role, at_work, counts_of};
+use crate::command::kept::{Asked, KeepArguments, Kept, asked_of, locked};
 use crate::failure::Failure;
 use crate::input::Input;
 use crate::output::{OutputFiles, cannot_write};
@@ -11,14 +12,15 @@ use crate::run_facts::RunFacts;
 use clap::Args;
 use nandu_base::words::counted;
 use nandu_base::{ByteCount, Rng};
-use nandu_external::list_ranking::rank;
-use nandu_external::{IoCounts, RecordStream, Store, Vector};
-use serde::Serialize;
+use nandu_external::list_ranking::{KeptRanking, rank_watched, resume_ranking};
+use nandu_external::{IoCounts, KeptStore, KeptVector, RecordStream, Store, Vector};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 /// Bytes of an element.
 const ELEMENT_BYTES: usize = 8;
@@ -26,6 +28,8 @@ const ELEMENT_BYTES: usize = 8;
 const ELEMENTS_PER_LOOK: u64 = 4096;
 /// What a ranking moves at most, in bytes for each element: about so much, for its progress.
 const MOVED_BYTES_PER_ELEMENT: u64 = 600;
+/// Memory in which an element is walked past, so that it is read and written once; somewhat more.
+const WALKED_BYTES: u64 = 5;
 
 const STEPS: [&str; 3] = ["reading the list", "ranking", "writing ranks"];
 
@@ -34,6 +38,8 @@ const STEPS: [&str; 3] = ["reading the list", "ranking", "writing ranks"];
 #[command(after_help = "\
 Examples:
   nandu external rank successors.u64 -o ranks.u64 --memory 64MiB
+  nandu external rank successors.u64 -o ranks.u64 --keep run      and, whatever ended it:
+  nandu external rank successors.u64 -o ranks.u64 --resume run
 
 FILE has a number of eight bytes for each element, the least significant byte first: the element that \
 follows it, from 0, or 2^64 - 1 behind the last one. The output has the rank of each element, 0 of \
@@ -54,6 +60,8 @@ pub(super) struct RankArguments {
     files: OutputFiles,
     #[command(flatten)]
     beyond: BeyondArguments,
+    #[command(flatten)]
+    keep: KeepArguments,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -69,9 +77,36 @@ struct Report<'a> {
     #[serde(flatten)]
     means: Means,
     element_count: u64,
+    was_resumed: bool,
     #[serde(flatten)]
     counts: IoCounts,
     run: RunFacts,
+}
+
+/// A ranking that is kept.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeptRank {
+    store: KeptStore,
+    phase: KeptPhase,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+enum KeptPhase {
+    /// Between two rounds.
+    Rounds(KeptRanking),
+    /// The ranks that are to be written.
+    Ranks(KeptVector),
+}
+
+impl KeptRank {
+    fn vectors(&self) -> Vec<&KeptVector> {
+        match &self.phase {
+            KeptPhase::Rounds(ranking) => ranking.vectors(),
+            KeptPhase::Ranks(ranks) => vec![ranks],
+        }
+    }
 }
 
 /// What the work is given.
@@ -82,46 +117,31 @@ struct Job {
     seed: u64,
     file: File,
     output: PathBuf,
+    begun: Option<KeptRank>,
+    kept: Option<Arc<Mutex<Kept>>>,
 }
 
 /// Ranks what the command names.
 pub(super) fn run(arguments: &RankArguments, context: &Context) -> Result<(), Failure> {
     arguments.beyond.check()?;
     arguments.files.check(&arguments.output)?;
-    let (input, name) = Input::named(&arguments.file, &context.interrupt)?;
-    let input_bytes = input.byte_count();
-    let places = arguments.beyond.places(input_bytes.unwrap_or(0), &context.interrupt)?;
-    let store = places.stores()?.1;
-    let partial = arguments.files.begin(&arguments.output)?;
-    let records = Records::new(input, name, ELEMENT_BYTES);
-    let course = Arc::new(Course::default());
-    course.expect(input_bytes.unwrap_or(0));
-    let read_bytes = records.read_bytes();
-    let look = |step| match step {
-        0 => course.reach(read_bytes.load(Ordering::Relaxed)),
-        1 => course.reach(store.counts().read_bytes + store.counts().write_bytes),
-        _ => {}
-    };
-    let progress = Progress::new(context, STEPS.len());
-    let file = partial.as_file().try_clone();
-    let file = file.map_err(|error| cannot_write(&arguments.output, &error))?;
-    let (head, seed, output) = (arguments.head, arguments.seed, arguments.output.clone());
-    let job = Job { store: store.clone(), records, head, seed, file, output };
-    let work = {
-        let course = Arc::clone(&course);
-        move || ranked(job, &course)
-    };
-    let element_count = at_work(&progress, &STEPS, &course, look, work)?;
-    arguments.files.finish(partial, &arguments.output)?;
-    drop(progress);
+    let kept = arguments.keep.kept(&arguments.file, Role::Disk, || arguments.asked())?;
+    let kept = kept.map(|kept| Arc::new(Mutex::new(kept)));
+    let outcome = find(arguments, kept.as_ref(), context);
+    let (element_count, counts, means) = outcome.map_err(|failure| match &kept {
+        Some(kept) => locked(kept).explain(failure, "a round is"),
+        None => failure,
+    })?;
+    drop(kept);
     let report = Report {
         file: &arguments.file,
         output: &arguments.output,
-        head,
-        seed,
-        means: places.means(&arguments.beyond),
+        head: arguments.head,
+        seed: arguments.seed,
+        means,
         element_count,
-        counts: counts_of((&store, &store)),
+        was_resumed: arguments.keep.is_resumed(),
+        counts,
         run: RunFacts::since(context.started),
     };
     if arguments.json {
@@ -136,23 +156,106 @@ pub(super) fn run(arguments: &RankArguments, context: &Context) -> Result<(), Fa
     context.output.line(&report.means.line())
 }
 
+/// Does the work; how many elements there are. What is not kept is gone when this returns.
+fn find(
+    arguments: &RankArguments,
+    kept: Option<&Arc<Mutex<Kept>>>,
+    context: &Context,
+) -> Result<(u64, IoCounts, Means), Failure> {
+    let (input, name) = Input::named(&arguments.file, &context.interrupt)?;
+    let input_bytes = input.byte_count().unwrap_or(0);
+    let begun = kept.map(|kept| locked(kept).reached::<KeptRank>()).transpose()?.flatten();
+    let places = match kept.map(|kept| locked(kept)) {
+        Some(kept) => {
+            let keeping = Some(kept.keeping());
+            arguments.beyond.places_kept(input_bytes, keeping.as_ref(), &context.interrupt)?
+        }
+        None => arguments.beyond.places(input_bytes, &context.interrupt)?,
+    };
+    let store = store_of(&places, begun.as_ref())?;
+    let partial = arguments.files.begin(&arguments.output)?;
+    if let Some(kept) = kept {
+        locked(kept).note_output(&partial)?;
+    }
+    let records = Records::new(input, name, ELEMENT_BYTES);
+    let course = Arc::new(Course::default());
+    course.expect(input_bytes);
+    let read_bytes = records.read_bytes();
+    let look = |step| match step {
+        0 => course.reach(read_bytes.load(Ordering::Relaxed)),
+        1 => course.reach(store.counts().read_bytes + store.counts().write_bytes),
+        _ => {}
+    };
+    let progress = Progress::new(context, STEPS.len());
+    let file = partial.as_file().try_clone();
+    let file = file.map_err(|error| cannot_write(&arguments.output, &error))?;
+    let RankArguments { head, seed, .. } = *arguments;
+    let (output, kept_too) = (arguments.output.clone(), kept.cloned());
+    let job =
+        Job { store: store.clone(), records, head, seed, file, output, begun, kept: kept_too };
+    let work = {
+        let course = Arc::clone(&course);
+        move || ranked(job, &course)
+    };
+    let element_count = at_work(&progress, &STEPS, &course, look, work)?;
+    arguments.files.finish(partial, &arguments.output)?;
+    if let Some(kept) = kept {
+        locked(kept).finish();
+    }
+    Ok((element_count, counts_of((&store, &store)), places.means(&arguments.beyond)))
+}
+
+/// The store of the list, with what was kept of it.
+fn store_of(places: &Places, begun: Option<&KeptRank>) -> Result<Store, Failure> {
+    Ok(match begun {
+        None => places.stores()?.1,
+        Some(kept) => places.stores_resumed(Role::Disk, (&kept.store, &kept.vectors()))?.1,
+    })
+}
+
 /// Ranks a list, and says how many elements it has.
 fn ranked(job: Job, course: &Course) -> Result<u64, Failure> {
-    let Job { store, mut records, head, seed, file, output } = job;
-    let mut writer = Vector::<u64>::writer(&store)?;
-    while let Some(bytes) = records.next()? {
-        let successor = u64::from_le_bytes(bytes.try_into().expect("elements have one size"));
-        writer.push(successor)?;
-        if writer.len().is_multiple_of(ELEMENTS_PER_LOOK) {
-            store.check_stop()?;
+    let Job { store, records, head, seed, file, output, begun, kept } = job;
+    let note = |phase: KeptPhase| -> Result<(), Failure> {
+        let Some(kept) = &kept else { return Ok(()) };
+        locked(kept).note(&KeptRank { store: store.keep()?, phase })?;
+        store.hold();
+        Ok(())
+    };
+    let mut is_first = true;
+    let watch = |ranking: &KeptRanking| {
+        // What was kept need not be written down again.
+        match std::mem::replace(&mut is_first, false) && begun.is_some() {
+            true => Ok(()),
+            false => note(KeptPhase::Rounds(ranking.clone())),
         }
+    };
+    let mut rng = Rng::new(seed);
+    let bytes = || store.grant().free_bytes();
+    let (ranks, is_kept) = match begun.as_ref().map(|begun| &begun.phase) {
+        None => {
+            let successors = read(&store, records)?;
+            let count = successors.len();
+            let per_element = match count * WALKED_BYTES <= bytes() {
+                true => 2 * ELEMENT_BYTES as u64,
+                false => MOVED_BYTES_PER_ELEMENT,
+            };
+            course.next_step(store.counts().write_bytes + count * per_element);
+            (rank_watched(&successors, head, bytes(), &mut rng, watch)?, false)
+        }
+        Some(KeptPhase::Rounds(ranking)) => {
+            course.next_step(ranking.element_count() * MOVED_BYTES_PER_ELEMENT);
+            (resume_ranking(&store, ranking, bytes(), &mut rng, watch)?, false)
+        }
+        Some(KeptPhase::Ranks(ranks)) => {
+            course.next_step(0);
+            (Vector::resume(&store, ranks)?, true)
+        }
+    };
+    if !is_kept {
+        note(KeptPhase::Ranks(ranks.kept()))?;
     }
-    drop(records);
-    let successors = writer.finish()?;
-    let count = successors.len();
-    course.next_step(store.counts().write_bytes + count * MOVED_BYTES_PER_ELEMENT);
-    let ranks = rank(&successors, head, store.grant().free_bytes(), &mut Rng::new(seed))?;
-    drop(successors);
+    let count = ranks.len();
     course.next_step(count);
     let failed = |error: std::io::Error| cannot_write(&output, &error);
     let mut out = BufWriter::with_capacity(1 << 20, &file);
@@ -168,4 +271,31 @@ fn ranked(job: Job, course: &Course) -> Result<u64, Failure> {
     }
     out.flush().map_err(failed)?;
     Ok(count)
+}
+
+/// Reads the list.
+fn read(store: &Store, mut records: Records) -> Result<Vector<u64>, Failure> {
+    let mut writer = Vector::<u64>::writer(store)?;
+    while let Some(bytes) = records.next()? {
+        let successor = u64::from_le_bytes(bytes.try_into().expect("elements have one size"));
+        writer.push(successor)?;
+        if writer.len().is_multiple_of(ELEMENTS_PER_LOOK) {
+            store.check_stop()?;
+        }
+    }
+    Ok(writer.finish()?)
+}
+
+impl RankArguments {
+    /// What has to be the same when a ranking goes on.
+    fn asked(&self) -> Result<Asked, Failure> {
+        let (devices, block_bytes) = self.beyond.of_kept()?;
+        let options = [
+            ("--head", json!(self.head)),
+            ("--seed", json!(self.seed)),
+            ("--device", devices),
+            ("--block-size", json!(block_bytes)),
+        ];
+        Ok(asked_of("external rank", &self.file, options))
+    }
 }

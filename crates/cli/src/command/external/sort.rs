@@ -4,7 +4,7 @@ use super::prediction::{Prediction, Probe};
 use super::records::Records;
 use crate::Context;
 use crate::command::beyond::{BeyondArguments, Course, Means, Places, Role, at_work, counts_of};
-use crate::command::kept::{Asked, KeepArguments, Kept, asked_of};
+use crate::command::kept::{Asked, KeepArguments, Kept, asked_of, locked};
 use crate::failure::Failure;
 use crate::input::Input;
 use crate::output::{OutputFiles, cannot_write};
@@ -23,7 +23,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Records between two looks at whether to stop.
 const RECORDS_PER_LOOK: u64 = 4096;
@@ -239,10 +239,6 @@ pub(super) fn run(arguments: &SortArguments, context: &Context) -> Result<(), Fa
         true => context.output.json("external sort", &report),
         false => tell(&report, context),
     }
-}
-
-fn locked(kept: &Mutex<Kept>) -> std::sync::MutexGuard<'_, Kept> {
-    kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Does the work. What is not kept is gone when this returns.

@@ -338,18 +338,21 @@ impl Work<'_> {
     /// Brings the nodes of a graph into clusters.
     fn cluster(&self, graph: Graph) -> Result<(Graph, Ground), Failure> {
         let BfsArguments { source, cluster_nodes, .. } = *self.arguments;
-        let stores = self.stores.clone();
-        self.watched(
-            |_| {},
-            move || {
-                let both = (&stores.0, &stores.1);
-                let (before, bytes) = (counts_of(both), stores.0.grant().free_bytes());
-                let settings = ClusteringSettings { cluster_nodes, ..Default::default() };
-                let clusters = Clustering::build(&graph, source, both, bytes, settings)?;
-                let clustering = counts_of(both).since(&before);
-                Ok((graph, Ground::Clusters(clusters, clustering)))
-            },
-        )
+        let (stores, settings) =
+            (self.stores.clone(), ClusteringSettings { cluster_nodes, ..Default::default() });
+        let both = (&self.stores.0, &self.stores.1);
+        let (before, bytes) = (counts_of(both), both.0.grant().free_bytes());
+        self.course.expect(Clustering::expected_bytes(&graph, source, both, bytes, settings)?);
+        let look = |_| {
+            let moved = counts_of(both).since(&before);
+            self.course.reach(moved.read_bytes + moved.write_bytes);
+        };
+        self.watched(look, move || {
+            let both = (&stores.0, &stores.1);
+            let clusters = Clustering::build(&graph, source, both, bytes, settings)?;
+            let clustering = counts_of(both).since(&before);
+            Ok((graph, Ground::Clusters(clusters, clustering)))
+        })
     }
 
     /// Searches, and counts the nodes of each level.
