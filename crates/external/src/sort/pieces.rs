@@ -10,7 +10,7 @@
 //!    simulated drive sees the same requests each time.
 //! 2. A thread touches its records and nothing else, and has ended when its piece is gone.
 
-use super::in_memory::sort_in_memory;
+use super::in_memory::{sort_by_two, sort_in_memory};
 use crate::loser_tree::LoserTree;
 use crate::store::Buffers;
 use crate::{ExternalError, Memory, Order, Record, Vector, VectorWriter};
@@ -56,7 +56,7 @@ impl<R: Record> Piece<R> {
         let its_order = order.clone();
         let sort = move || {
             let mut records = receiver.recv().unwrap_or_default();
-            sort_in_memory(&mut records, &its_order);
+            sort_by_two(&mut records, &its_order);
             records
         };
         match std::thread::Builder::new().name("sort".to_owned()).spawn(sort) {
