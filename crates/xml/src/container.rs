@@ -77,8 +77,18 @@ impl ContainerWriter {
         record: &Record<'_>,
         sink: &mut impl FnMut(&[u8], &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
+        self.push_from(record, 0, sink)
+    }
+
+    /// The same of a record that begins with a later part of its value, as the first one.
+    #[inline]
+    pub(crate) fn push_from<E>(
+        &mut self,
+        record: &Record<'_>,
+        mut part: u32,
+        sink: &mut impl FnMut(&[u8], &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut value = record.value;
-        let mut part = 0;
         loop {
             self.write_head(record, part);
             let room = self.byte_count_max - self.bytes.len();

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   import      text ─► nodes ─► records            export, check      records ─► nodes ─► text
+//!   edit        the containers around a change
 //!      │                                               │
 //!   tree_writer   labels and classes of nodes       walk   which elements begin and end
 //!      └───────────────┬───────────────────────────────┘
@@ -41,6 +42,7 @@
 mod check;
 mod container;
 mod document;
+mod edit;
 mod error;
 mod export;
 mod import;
@@ -55,6 +57,7 @@ mod walk;
 
 pub use check::{DocumentCheck, check};
 pub use document::{Document, DocumentStat};
+pub use edit::{Editor, Spot};
 pub use error::{Place, XmlError};
 pub use export::export;
 pub use import::{

@@ -137,6 +137,21 @@ impl Synopsis {
         self.classes[class.0 as usize].node_count += 1;
     }
 
+    /// One node more or less of a class; `None` if there is no such class or node.
+    pub(crate) fn change_count(&mut self, class: ClassId, is_added: bool) -> Option<()> {
+        let count = &mut self.classes.get_mut(class.0 as usize)?.node_count;
+        *count = if is_added { *count + 1 } else { count.checked_sub(1)? };
+        Some(())
+    }
+
+    /// Takes the counts of another synopsis, which this one was; what is new since has none.
+    pub(crate) fn count_as(&mut self, other: &Self) {
+        let counts = other.classes.iter().map(|class| class.node_count);
+        for (class, count) in self.classes.iter_mut().zip(counts.chain(std::iter::repeat(0))) {
+            class.node_count = count;
+        }
+    }
+
     /// The class of a number.
     #[must_use]
     #[inline]

@@ -71,6 +71,8 @@ pub(crate) struct TreeWriter {
     /// The label of the innermost open element.
     label: Vec<u8>,
     open: Vec<Open>,
+    /// Levels above the first element that is open.
+    base_level: usize,
     pub(crate) synopsis: Synopsis,
     counts: Counts,
 }
@@ -88,6 +90,7 @@ impl TreeWriter {
             containers: ContainerWriter::new(mapping, container_bytes),
             label: Vec::new(),
             open: vec![document],
+            base_level: 0,
             synopsis: Synopsis::default(),
             counts: Counts::default(),
         }
@@ -97,6 +100,32 @@ impl TreeWriter {
     #[inline]
     pub(crate) fn depth(&self) -> usize {
         self.open.len() - 1
+    }
+
+    /// Begins inside of an element that is stored already, as if it had no children.
+    pub(crate) fn begin_in(
+        &mut self,
+        label: &[u8],
+        level: usize,
+        class: ClassId,
+        synopsis: Synopsis,
+    ) {
+        self.label = label.to_vec();
+        let label_bytes = label.len();
+        self.open.push(Open { label_bytes, class, next_child: 0, next_attribute: 0 });
+        self.base_level = level - 1;
+        self.synopsis = synopsis;
+    }
+
+    /// How many children the outermost open element has so far.
+    pub(crate) fn child_count(&self) -> usize {
+        self.open.get(1).map_or(0, |open| usize::try_from(open.next_child).unwrap_or_default())
+    }
+
+    /// How many levels of elements there are above what comes next.
+    #[inline]
+    pub(crate) fn level(&self) -> usize {
+        self.base_level + self.depth()
     }
 
     /// The class of the innermost open element, or the document's.

@@ -13,12 +13,14 @@
 //! 3. Whatever is wrong with a text is told with its line and column.
 
 mod dtd;
+mod fragment;
 mod names;
 mod source;
 mod tag;
 mod words;
 
 pub use dtd::{ENTITY_BYTES_MAX, ENTITY_LEVEL_MAX};
+pub(crate) use fragment::{Base, check_value, fragment};
 pub use source::PIECE_BYTES_MAX;
 pub use words::NAME_BYTES_MAX;
 
@@ -287,7 +289,7 @@ impl<S: FnMut(&[u8], &[u8]) -> Result<(), Trouble>> Importer<S> {
         if self.tree.depth() == 0 && std::mem::replace(&mut self.has_root, true) {
             return Err("a document has one outermost element, and this is a second".into());
         }
-        if self.tree.depth() >= LEVEL_COUNT_MAX {
+        if self.tree.level() >= LEVEL_COUNT_MAX {
             return Err(format!("elements are nested deeper than {LEVEL_COUNT_MAX} levels").into());
         }
         let name = tag.name().0;

@@ -49,6 +49,11 @@ struct Link {
 }
 
 impl Names {
+    /// Of a document that has these names, where these prefixes are declared.
+    pub(super) fn within(vocabulary: Vocabulary, bindings: Vec<(String, String)>) -> Self {
+        Self { vocabulary, bindings, ..Self::default() }
+    }
+
     /// The class of a name below another class. Says what is wrong with the name.
     #[inline]
     pub(super) fn class_of(

@@ -1,5 +1,7 @@
 //! Databases in memory with a document.
 
+#![allow(dead_code, reason = "each test file is a crate of its own and uses a part of this")]
+
 use nandu_device::{Geometry, MemoryConfig, MemoryDevice};
 use nandu_storage::volume::DeviceVolume;
 use nandu_storage::{Database, Settings, Volumes};

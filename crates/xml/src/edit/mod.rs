@@ -1,0 +1,193 @@
+//! Changes of a stored document: values, subtrees that go, fragments that come.
+//!
+//! ```text
+//!   Editor ─► region: the containers around a range of labels, read, written again
+//!     └─► catalogue: counts, new names and paths, in the end
+//! ```
+//!
+//! 1. All is done in the caller's transaction; what an error left half done goes with its rollback.
+//! 2. Nobody's label changes but those of a crowd, where there is no room.
+//! 3. An element of an elementless document has a record if and only if nothing is in it.
+
+mod places;
+mod region;
+mod tally;
+
+use self::region::{Kept, Region};
+use crate::document::{Document, DocumentNames};
+use crate::error::XmlError;
+use crate::import::{Base, fragment};
+use crate::label::{Label, LabelError};
+use crate::record::NodeKind;
+use nandu_storage::database::WriteTransaction;
+
+/// Where a fragment goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Spot {
+    /// Before the first child of an element.
+    FirstIn(Label),
+    /// Behind the last child of an element.
+    LastIn(Label),
+    /// Before a node that is a child of an element.
+    Before(Label),
+    /// Behind a node that is a child of an element, and all that is in it.
+    Behind(Label),
+}
+
+/// Changes a document; see the module's head.
+#[derive(Debug)]
+pub struct Editor<'e, 'd> {
+    write: &'e mut WriteTransaction<'d>,
+    document: Document,
+    /// As it is stored.
+    stored: Document,
+}
+
+impl<'e, 'd> Editor<'e, 'd> {
+    /// Begins to change a document.
+    ///
+    /// # Errors
+    /// As [`Document::open`].
+    pub fn begin(write: &'e mut WriteTransaction<'d>, name: &str) -> Result<Self, XmlError> {
+        let document = Document::open(write, name)?;
+        let stored = document.clone();
+        Ok(Self { write, document, stored })
+    }
+
+    /// The document as it has become.
+    #[must_use]
+    pub const fn document(&self) -> &Document {
+        &self.document
+    }
+
+    /// Gives a text, attribute, comment or instruction another value. False if there is no such
+    /// node.
+    ///
+    /// # Errors
+    /// If the value may not stand there, or the engine refuses.
+    pub fn set_value(&mut self, label: &Label, value: &str) -> Result<bool, XmlError> {
+        let mut end = label.as_bytes().to_vec();
+        end.push(0x01);
+        let mut region = Region::read(self.write, &self.document, label.as_bytes(), &end)?;
+        let [kept] = &mut region.inside[..] else { return Ok(false) };
+        if matches!(kept.kind, NodeKind::Element | NodeKind::Namespace | NodeKind::Doctype) {
+            return Err(invalid("what it is called or declares is no value that can be set"));
+        }
+        crate::import::check_value(kept.kind, value).map_err(invalid)?;
+        let counts = &mut self.document.catalog.counts;
+        counts.value_bytes = counts.value_bytes - kept.value.len() as u64 + value.len() as u64;
+        kept.value = value.as_bytes().to_vec();
+        region.write(self.write, &self.document)?;
+        Ok(true)
+    }
+
+    /// Removes a node and all that is in it. False if there is no such node.
+    ///
+    /// # Errors
+    /// If it is the outermost element, or the engine refuses.
+    pub fn delete(&mut self, label: &Label) -> Result<bool, XmlError> {
+        let Some(parent) = label.parent() else { return Err(invalid("a document has no parent")) };
+        let (start, end) = (label.as_bytes(), label.end());
+        let mut region = Region::read(self.write, &self.document, start, &end)?;
+        if region.inside.is_empty() {
+            return Ok(false);
+        }
+        let is_element = region
+            .inside
+            .first()
+            .is_some_and(|kept| kept.label.len() > start.len() || kept.kind == NodeKind::Element);
+        if parent == Label::document() && is_element {
+            return Err(invalid("a document keeps its outermost element"));
+        }
+        let class = self.class_in(&parent, &region.inside[0])?;
+        let removed = std::mem::take(&mut region.inside);
+        self.tally(&removed, start, false)?;
+        if !self.document.mapping().has_elements() && parent != Label::document() {
+            let before = self.record_before(start)?;
+            let has_more = before.is_some_and(|kept| is_in(parent.as_bytes(), &kept.label))
+                || self
+                    .record_from(&end)?
+                    .is_some_and(|kept| is_in(parent.as_bytes(), &kept.label));
+            if !has_more {
+                region.inside.push(Kept::element(parent.as_bytes(), class));
+            }
+        }
+        region.write(self.write, &self.document)?;
+        Ok(true)
+    }
+
+    /// Inserts what a text has in it: elements, texts, comments, instructions. Gives the labels of
+    /// the outermost of them.
+    ///
+    /// # Errors
+    /// If it is not well-formed or refers to a prefix that is unknown there, there is no such
+    /// place, or the engine refuses.
+    pub fn insert(&mut self, spot: &Spot, text: &str) -> Result<Vec<Label>, XmlError> {
+        let (parent, mut left, mut right) = self.neighbours(spot)?;
+        let class = self.class_of_element(&parent)?;
+        let bindings = self.bindings(&parent)?;
+        let base = Base { label: parent.as_bytes(), level: parent.level(), class, bindings };
+        let (entries, count) = fragment(&mut self.document.catalog, base, text)?;
+        let mut records = region::unpack(&self.document, &entries)?;
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let labels = match self.new_labels(&parent, (&left, &right), count) {
+            Err(LabelError::Crowded) => {
+                for (old, new) in self.relabel(&parent, left.as_ref().zip(right.as_ref()))? {
+                    for side in [&mut left, &mut right].into_iter().flatten() {
+                        if *side == old {
+                            *side = new.clone();
+                        }
+                    }
+                }
+                self.new_labels(&parent, (&left, &right), count)
+            }
+            labels => labels,
+        };
+        let labels = labels.map_err(|error| invalid(error.to_string()))?;
+        let level = parent.level() + 1;
+        places::rename(&mut records, level, &labels).map_err(|error| invalid(error.to_string()))?;
+        let start = labels[0].as_bytes();
+        let end = labels[labels.len() - 1].end();
+        let mut region = Region::read(self.write, &self.document, start, &end)?;
+        if !region.inside.is_empty() {
+            return Err(self.document.damaged("a new label is taken"));
+        }
+        self.tally(&records, start, true)?;
+        let is_empty_record = region
+            .last_before()
+            .is_some_and(|kept| kept.kind == NodeKind::Element && kept.label == parent.as_bytes());
+        if is_empty_record && !self.document.mapping().has_elements() {
+            region.drop_last_before();
+        }
+        region.inside = records;
+        region.write(self.write, &self.document)?;
+        Ok(labels)
+    }
+
+    /// Writes what has changed in the catalogue. Without it the rest is to be rolled back.
+    ///
+    /// # Errors
+    /// If the engine refuses.
+    pub fn finish(self) -> Result<Document, XmlError> {
+        let catalog = DocumentNames::of(self.document.name()).catalog;
+        let mut old = self.stored.catalog.entries().peekable();
+        for (key, value) in self.document.catalog.entries() {
+            while old.next_if(|(old, _)| *old < key).is_some() {}
+            if old.peek().is_none_or(|(old, stored)| *old != key || *stored != value) {
+                self.write.put_value(&catalog, &key, &value)?;
+            }
+        }
+        Ok(self.document)
+    }
+}
+
+fn invalid(what: impl Into<String>) -> XmlError {
+    XmlError::Invalid { what: what.into() }
+}
+
+/// Whether a label lies below another one.
+fn is_in(upper: &[u8], label: &[u8]) -> bool {
+    crate::label::is_ancestor(upper, label)
+}

@@ -1,0 +1,103 @@
+//! Fragments: what a text has in it, as nodes inside of an element that is stored already.
+
+use super::{Importer, Names, Trouble, new_reader, words};
+use crate::document::Catalog;
+use crate::error::{Place, XmlError};
+use crate::record::NodeKind;
+use crate::synopsis::ClassId;
+use crate::tree_writer::TreeWriter;
+use quick_xml::events::Event;
+
+/// Entries of a raw tree.
+pub(crate) type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// The element that a fragment goes into.
+#[derive(Debug)]
+pub(crate) struct Base<'b> {
+    pub(crate) label: &'b [u8],
+    pub(crate) level: usize,
+    pub(crate) class: ClassId,
+    /// Prefixes and what they stand for there, the innermost last.
+    pub(crate) bindings: Vec<(String, String)>,
+}
+
+/// The nodes of a text as containers of records that are numbered as the only children of the base,
+/// and how many children these are. New names and paths go to the catalogue.
+pub(crate) fn fragment(
+    catalog: &mut Catalog,
+    base: Base<'_>,
+    text: &str,
+) -> Result<(Entries, usize), XmlError> {
+    let container_bytes = usize::try_from(catalog.container_bytes).unwrap_or(usize::MAX);
+    let mut tree = TreeWriter::new(catalog.mapping, container_bytes);
+    let counts = catalog.synopsis.clone();
+    tree.begin_in(base.label, base.level, base.class, std::mem::take(&mut catalog.synopsis));
+    let mut entries = Entries::new();
+    let mut importer = Importer::new(tree, |key: &[u8], value: &[u8]| {
+        entries.push((key.to_vec(), value.to_vec()));
+        Ok(())
+    });
+    importer.names = Names::within(std::mem::take(&mut catalog.vocabulary), base.bindings);
+    let read = importer.read_fragment(text);
+    let place = importer.place;
+    let child_count = importer.tree.child_count();
+    (catalog.synopsis, catalog.vocabulary) = (importer.tree.synopsis, importer.names.vocabulary);
+    // Who puts the records into the document counts them.
+    catalog.synopsis.count_as(&counts);
+    match read {
+        Ok(()) => Ok((entries, child_count)),
+        Err(Trouble::What(what)) => {
+            Err(XmlError::Input { file: "the fragment".to_owned(), place, what })
+        }
+        Err(Trouble::Other(error)) => Err(error),
+    }
+}
+
+impl<S: FnMut(&[u8], &[u8]) -> Result<(), Trouble>> Importer<S> {
+    fn read_fragment(&mut self, text: &str) -> Result<(), Trouble> {
+        let (mut source, mut buffer) = (new_reader(text.as_bytes()), Vec::new());
+        let depth = self.tree.depth();
+        (self.has_begun, self.has_root) = (true, true);
+        loop {
+            buffer.clear();
+            let at = usize::try_from(source.buffer_position()).unwrap_or(usize::MAX);
+            self.place = place_of(text, at);
+            match source.read_event_into(&mut buffer) {
+                Ok(Event::Eof) => break,
+                Ok(event) => self.take(event, 0)?,
+                Err(error) => return Err(error.to_string().into()),
+            }
+        }
+        if self.tree.depth() != depth {
+            return Err("the fragment ends inside of an element".into());
+        }
+        self.end_text()?;
+        self.tree.finish(&mut self.sink)
+    }
+}
+
+/// Where a byte of a text is.
+fn place_of(text: &str, at: usize) -> Place {
+    let before = text.get(..at).unwrap_or(text);
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    let line_count = before.matches('\n').count() as u64 + 1;
+    Place { line: line_count, column: line.chars().count() as u64 + 1 }
+}
+
+/// Says why a node of some kind cannot have a value.
+pub(crate) fn check_value(kind: NodeKind, value: &str) -> Result<(), &'static str> {
+    let target = value.split(|letter: char| letter.is_ascii_whitespace()).next();
+    let target = target.unwrap_or_default();
+    let has_target = words::check_name(target).is_ok() && !target.eq_ignore_ascii_case("xml");
+    match kind {
+        _ if !words::is_text(value) => Err("a character is none that XML allows"),
+        NodeKind::Text if value.is_empty() => Err("a text has characters; remove the node instead"),
+        NodeKind::Comment if value.contains("--") || value.ends_with('-') => {
+            Err("a comment has no `--`, and no `-` at its end")
+        }
+        NodeKind::Instruction if value.contains("?>") || !has_target => {
+            Err("an instruction has a target at its beginning and no `?>`")
+        }
+        _ => Ok(()),
+    }
+}
