@@ -31,6 +31,7 @@ mod stream;
 pub mod testing;
 pub mod tournament;
 mod vector;
+mod volumes;
 
 pub use error::ExternalError;
 pub use memory::{Grant, Memory};
@@ -45,3 +46,4 @@ pub use store::{
 };
 pub use stream::{Ahead, Mapped, RecordStream};
 pub use vector::{Drain, Gathered, Gatherer, PagedVector, Scanner, Vector, VectorWriter};
+pub use volumes::on_one_clock;

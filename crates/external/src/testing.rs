@@ -1,9 +1,9 @@
 //! For tests: stores on devices in memory.
 
-use crate::{Grant, Settings, Store};
+use crate::{Grant, Settings, Store, on_one_clock};
 use nandu_device::{FaultPlan, FaultyDevice, Geometry, MemoryConfig, MemoryDevice};
 use nandu_storage::StorageError;
-use nandu_storage::volume::{DeviceVolume, Io};
+use nandu_storage::volume::{DeviceVolume, Io, Volume};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -21,9 +21,16 @@ fn device(capacity_bytes: u64) -> MemoryDevice {
 /// If it is too small for a volume.
 #[must_use]
 pub fn memory_io(capacity_bytes: u64) -> Io {
-    let device = Box::new(device(capacity_bytes));
-    let volume = DeviceVolume::format(device).expect("the device is empty");
-    Io::new(Box::new(volume), Arc::new(AtomicU64::new(0)))
+    memory_ios(1, capacity_bytes).swap_remove(0)
+}
+
+/// So many volumes in memory of `capacity_bytes` each, on one clock.
+fn memory_ios(count: usize, capacity_bytes: u64) -> Vec<Io> {
+    let volume = |_| {
+        let volume = DeviceVolume::format(Box::new(device(capacity_bytes)));
+        Box::new(volume.expect("the device is empty")) as Box<dyn Volume>
+    };
+    on_one_clock((0..count).map(volume).collect())
 }
 
 /// A volume in memory that fails as `plan` says.
@@ -51,7 +58,7 @@ pub fn store(block_bytes: u32, volumes: usize, in_flight: u32) -> Store {
 /// If blocks are not of whole sectors of 512 bytes.
 #[must_use]
 pub fn store_with(block_bytes: u32, volumes: usize, in_flight: u32, grant_bytes: u64) -> Store {
-    let volumes: Vec<Io> = (0..volumes).map(|_| memory_io(16 << 20)).collect();
+    let volumes = memory_ios(volumes, 16 << 20);
     let settings = Settings { block_bytes, in_flight };
     Store::new(&volumes, settings, Grant::new(grant_bytes)).expect("the settings fit")
 }

@@ -20,7 +20,9 @@ use nandu::{DeviceVolume, DirectoryOptions, DirectoryVolume, StorageError, Volum
 use nandu_base::ByteCount;
 use nandu_drives::profile::{Profile, SimOptions};
 use nandu_drives::target::Target;
-use nandu_external::{ExternalError, Grant, Io, IoCounts, KeptStore, KeptVector, Settings, Store};
+use nandu_external::{
+    ExternalError, Grant, Io, IoCounts, KeptStore, KeptVector, Settings, Store, on_one_clock,
+};
 use serde::Serialize;
 use std::fs;
 use std::io;
@@ -198,7 +200,6 @@ impl BeyondArguments {
         interrupt: &Interrupt,
     ) -> Result<Places, Failure> {
         self.check()?;
-        let clock = Arc::new(AtomicU64::new(0));
         let (mut volumes, mut directories) = (Vec::new(), Vec::new());
         for (index, device) in self.device.iter().enumerate() {
             let volume = match Target::parse(&device.target)? {
@@ -221,8 +222,10 @@ impl BeyondArguments {
                     )));
                 }
             };
-            volumes.push((device.role, Io::new(volume, Arc::clone(&clock))));
+            volumes.push(volume);
         }
+        let roles = self.device.iter().map(|device| device.role);
+        let volumes = roles.zip(on_one_clock(volumes)).collect();
         let settings = self.settings()?;
         let (grant, interrupt) = (Grant::new(self.memory.0), interrupt.clone());
         Ok(Places { volumes, grant, settings, interrupt, _directories: directories })
