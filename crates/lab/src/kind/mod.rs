@@ -6,7 +6,9 @@
 
 pub mod access_path;
 pub mod aging;
+pub mod basic_operations;
 pub mod bench;
+mod beyond;
 pub mod burst;
 pub mod clients;
 pub mod closed_form;
@@ -44,6 +46,8 @@ pub enum ExperimentKind {
     AccessPath(access_path::AccessPath),
     /// Speed by whole-drive writes.
     Aging(aging::Aging),
+    /// Basic algorithms beyond memory.
+    BasicOperations(basic_operations::BasicOperations),
     /// Sequential writes after bursts of random ones.
     Burst(burst::Burst),
     /// Many clients over one database.
@@ -129,6 +133,7 @@ impl ExperimentKind {
         match self {
             Self::AccessPath(kind) => kind,
             Self::Aging(kind) => kind,
+            Self::BasicOperations(kind) => kind,
             Self::Burst(kind) => kind,
             Self::Clients(kind) => kind,
             Self::ClosedForm(kind) => kind,
@@ -158,6 +163,7 @@ impl ExperimentKind {
         match self {
             Self::AccessPath(_) => "access_path",
             Self::Aging(_) => "aging",
+            Self::BasicOperations(_) => "basic_operations",
             Self::Burst(_) => "burst",
             Self::Clients(_) => "clients",
             Self::ClosedForm(_) => "closed_form",

@@ -1,0 +1,61 @@
+//! What experiments beyond memory lie on: drives of their own, all on one clock.
+//!
+//! 1. Flash was written full before it gets its volume.
+//! 2. A drive that is used twice in one name's place is opened twice, with seeds of their own.
+//! 3. The processor takes no time.
+
+use super::bench::Bench;
+use super::drive::{DriveVariant, Drives};
+use super::site::{cancelled, fill};
+use crate::error::LabError;
+use nandu_base::{ByteCount, Rng};
+use nandu_drives::profile::SimOptions;
+use nandu_external::{ExternalError, Io, on_one_clock};
+use nandu_storage::Volume;
+use nandu_storage::volume::DeviceVolume;
+
+/// Checks that there are drives, and that each can be scaled to `capacity`.
+pub(super) fn check_drives(drives: &Drives, capacity: ByteCount) -> Result<(), String> {
+    if drives.is_empty() {
+        return Err("`drives` is empty; name at least one".into());
+    }
+    for (name, variant) in drives {
+        let whole = variant.profile(name)?.geometry.capacity();
+        if capacity > whole || capacity < ByteCount::mib(16) {
+            return Err(format!("`capacity` is {capacity}; `{name}` has 16 MiB to {whole}"));
+        }
+    }
+    Ok(())
+}
+
+/// Fresh drives of `capacity`, each with a volume, on one clock.
+pub(super) fn volumes(
+    bench: &mut Bench<'_>,
+    step: &str,
+    drives: &[(&str, &DriveVariant)],
+    capacity: ByteCount,
+) -> Result<Vec<Io>, LabError> {
+    let mut seeds = Rng::for_part(bench.seed, step);
+    let mut volumes: Vec<Box<dyn Volume>> = Vec::new();
+    for (name, variant) in drives {
+        let failed = |why: String| LabError::step(step, &why);
+        let profile = variant.profile(name).map_err(failed)?;
+        let options =
+            SimOptions { capacity: Some(capacity), seed: seeds.next_u64(), keep_data: true };
+        let mut device = profile.open(options).map_err(|error| LabError::step(step, &error))?;
+        if profile.needs_filling().map_err(|error| LabError::step(step, &error))? {
+            fill(device.as_mut(), step, bench.observer)?;
+        }
+        let volume = DeviceVolume::format(device).map_err(|error| LabError::step(step, &error))?;
+        volumes.push(Box::new(volume));
+    }
+    Ok(on_one_clock(volumes))
+}
+
+/// What went wrong in a step, or that the run was to stop.
+pub(super) fn outcome_of<T>(step: &str, result: Result<T, ExternalError>) -> Result<T, LabError> {
+    result.map_err(|error| match error {
+        ExternalError::Cancelled => cancelled(),
+        error => LabError::step(step, &error),
+    })
+}
