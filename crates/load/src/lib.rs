@@ -6,6 +6,8 @@
 //!   ParquetRows, SqliteRows     ─┘                    └─► LoadObserver: how far, stop?
 //! ```
 //!
+//! Documents of XML (`tpox`) are texts, for whoever stores them.
+//!
 //! A simulated drive is loaded like a real one: the database is the caller's.
 //!
 //! ```
@@ -40,6 +42,7 @@ pub mod source;
 pub mod sqlite_file;
 mod text;
 pub mod tpch;
+pub mod tpox;
 
 pub use csv_file::{CsvOptions, CsvRows};
 pub use dataset::{Dataset, IndexOn, KeyOrder, Layout, LayoutKind, RowWidth};
@@ -51,3 +54,4 @@ pub use parquet_writer::ParquetWriter;
 pub use source::{RowSink, RowSource};
 pub use sqlite_file::SqliteRows;
 pub use tpch::{TpchComments, TpchTable};
+pub use tpox::{Tpox, TpoxCollection, TpoxText};
