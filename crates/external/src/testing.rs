@@ -25,7 +25,11 @@ pub fn memory_io(capacity_bytes: u64) -> Io {
 }
 
 /// So many volumes in memory of `capacity_bytes` each, on one clock.
-fn memory_ios(count: usize, capacity_bytes: u64) -> Vec<Io> {
+///
+/// # Panics
+/// If they are too small for volumes.
+#[must_use]
+pub fn memory_ios(count: usize, capacity_bytes: u64) -> Vec<Io> {
     let volume = |_| {
         let volume = DeviceVolume::format(Box::new(device(capacity_bytes)));
         Box::new(volume.expect("the device is empty")) as Box<dyn Volume>

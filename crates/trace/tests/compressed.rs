@@ -80,7 +80,9 @@ fn memory_does_not_grow_with_the_trace() {
         // About 30 MB of text.
         assert_eq!(run(30), 600_000);
         if let (Some(before), Some(after)) = (before, peak_bytes()) {
-            assert!(after - before < 8 << 20, "{name}: {before} bytes became {after}");
+            // The system counts in steps: a peak may seem to fall a little.
+            let grown = after.saturating_sub(before);
+            assert!(grown < 8 << 20, "{name}: {before} bytes became {after}");
         }
     }
 }

@@ -15,7 +15,8 @@ use std::collections::VecDeque;
 /// A drive for each volume of a trace.
 #[derive(Clone, Debug)]
 pub struct Drive {
-    /// Where requests of each volume go; blocks of the trace are of whole sectors of it.
+    /// Where requests of each volume go; blocks of the trace are of whole sectors of it. Several are
+    /// on one clock ([`crate::on_one_clock`]), or each goes on without the others.
     pub volumes: Vec<Io>,
     /// Requests in flight, 1 at least.
     pub in_flight: usize,

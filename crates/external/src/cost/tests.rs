@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::sort::sort;
-use crate::testing::{memory_io, store_with};
+use crate::testing::{memory_io, memory_ios, store_with};
 use crate::{IoCounts, Natural, RecordStream as _, Store, Vector};
 use nandu_base::{Nanos, Rng};
 use proptest::collection::vec;
@@ -170,7 +170,7 @@ fn a_drive_that_is_asked_the_same_takes_as_long() {
     let (trace, counts, elapsed_ns) = traced(&store, || {
         sort(input, Natural, 16 * u64::from(BLOCK_BYTES)).unwrap().store_in(&store).unwrap();
     });
-    let drive = Drive { volumes: vec![memory_io(16 << 20), memory_io(16 << 20)], in_flight: 1 };
+    let drive = Drive { volumes: memory_ios(2, 16 << 20), in_flight: 1 };
     let cost_ns = drive.cost(&trace).unwrap();
     assert!(counts.write_blocks > 100 && cost_ns > 0);
     let ratio = cost_ns as f64 / elapsed_ns.0 as f64;
