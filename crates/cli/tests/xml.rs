@@ -66,3 +66,35 @@ fn what_is_no_document_is_told_with_its_place_and_leaves_no_database() {
     assert!(failure_of(directory, &words, 2).contains("is no name"));
     assert_eq!(run(directory, &["xml", "check", "shop"]).status.code(), Some(2));
 }
+
+#[test]
+fn expressions_find_nodes_and_values() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let text = "<bib xmlns:p='urn:p'><book id='a&lt;'><t>One</t><!--c--></book><book id='b'><t>Two \
+        <i/>&amp; more</t><p:x>y</p:x></book><?go on?></bib>";
+    fs::write(directory.join("bib.xml"), text).unwrap();
+    stdout_of(directory, &["xml", "import", "bib.xml", "bib"]);
+    let ask = |words: &[&str]| stdout_of(directory, &[&["xml", "query", "bib"], words].concat());
+    assert_eq!(ask(&["//t"]), "<t>One</t>\n<t>Two <i/>&amp; more</t>\n");
+    assert_eq!(ask(&["//t", "--text"]), "One\nTwo & more\n");
+    assert_eq!(ask(&["//@id"]), "id=\"a&lt;\"\nid=\"b\"\n");
+    assert_eq!(ask(&["//book[1]"]), "<book id=\"a&lt;\"><t>One</t><!--c--></book>\n");
+    assert_eq!(ask(&["/bib/node()[last()]"]), "<?go on?>\n");
+    assert_eq!(ask(&["count(//book)"]), "2\n");
+    assert_eq!(ask(&["//book/@id = 'b'"]), "true\n");
+    assert_eq!(ask(&["//none"]), "");
+    assert_eq!(ask(&["//q:x", "--namespace", "q=urn:p"]), "<p:x>y</p:x>\n");
+    let whole = ask(&["/"]);
+    assert!(whole.starts_with("<bib xmlns:p=\"urn:p\"><book ") && whole.ends_with("</bib>\n"));
+    let plan = ask(&["/bib/book[t = 'One']/@id", "--plan"]);
+    assert!(plan.starts_with("2 elements held in memory, one after the other:\n  /bib/book\n"));
+    assert!(ask(&["//book[1]", "--plan"]).starts_with("the document is held in memory as a whole"));
+    assert!(ask(&["//none", "--plan"]).starts_with("no path of the document fits"));
+    let refused =
+        |words: &[&str]| failure_of(directory, &[&["xml", "query", "bib"], words].concat(), 2);
+    assert!(refused(&["//book["]).contains("column 8: expected a step"));
+    assert!(refused(&["//q:x"]).contains("--namespace q=URI"));
+    assert!(refused(&["//book[2]", "--memory", "100B"]).contains("give more"));
+    assert!(refused(&["//t", "--namespace", "x"]).contains("PREFIX=URI"));
+}

@@ -11,7 +11,7 @@ use crate::container::CONTAINER_BYTES_MIN;
 use crate::error::XmlError;
 use crate::mapping::MappingKind;
 use crate::record::NodeKind;
-use crate::synopsis::{PathClass, Synopsis};
+use crate::synopsis::{ClassId, PathClass, StepKind, Synopsis};
 use crate::tree_writer::Counts;
 use crate::varint;
 use crate::vocabulary::{Name, Vocabulary};
@@ -207,6 +207,23 @@ impl Document {
     #[must_use]
     pub const fn vocabulary(&self) -> &Vocabulary {
         &self.catalog.vocabulary
+    }
+
+    /// The path of names of a class: `/bib/book/@year`.
+    #[must_use]
+    pub fn path_of(&self, class: ClassId) -> String {
+        let mut steps = Vec::new();
+        let mut at = class;
+        while let Some(class) = self.synopsis().get(at).filter(|it| it.kind != StepKind::Document) {
+            let name = self.vocabulary().get(class.name).map_or_else(String::new, Name::written);
+            steps.push(match class.kind {
+                StepKind::Attribute => format!("@{name}"),
+                StepKind::Namespace => format!("namespace::{name}"),
+                _ => name,
+            });
+            at = class.parent;
+        }
+        steps.iter().rev().map(|step| format!("/{step}")).collect()
     }
 
     /// Which paths of names there are.

@@ -160,18 +160,18 @@ impl NodeVisitor for Exporter<'_> {
 }
 
 #[inline]
-const fn is_special_in_text(byte: u8) -> bool {
+pub(crate) const fn is_special_in_text(byte: u8) -> bool {
     matches!(byte, b'&' | b'<' | b'>' | b'\r')
 }
 
 #[inline]
-const fn is_special_in_attribute(byte: u8) -> bool {
+pub(crate) const fn is_special_in_attribute(byte: u8) -> bool {
     matches!(byte, b'&' | b'<' | b'"' | b'\t' | b'\n' | b'\r')
 }
 
 /// Appends text with references in place of what would be taken for something else.
 #[inline]
-fn escape(text: &[u8], is_special: impl Fn(u8) -> bool, bytes: &mut Vec<u8>) {
+pub(crate) fn escape(text: &[u8], is_special: impl Fn(u8) -> bool, bytes: &mut Vec<u8>) {
     let mut rest = text;
     while let Some(at) = rest.iter().position(|&byte| is_special(byte)) {
         bytes.extend_from_slice(&rest[..at]);

@@ -54,6 +54,7 @@ mod tree_writer;
 mod varint;
 mod vocabulary;
 mod walk;
+pub mod xpath;
 
 pub use check::{DocumentCheck, check};
 pub use document::{Document, DocumentStat};

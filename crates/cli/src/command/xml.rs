@@ -3,6 +3,8 @@
 //! 1. A document is stored in one transaction: after an error or Ctrl-C there is nothing of it, nor
 //!    a database that was made for it.
 
+mod query;
+
 use crate::Context;
 use crate::database;
 use crate::failure::Failure;
@@ -29,6 +31,7 @@ Examples:
   zcat orders.xml.gz | nandu xml import --mapping prefix - shop
   nandu xml export shop | xmllint --c14n - | sha256sum
   nandu xml stat shop
+  nandu xml query shop '//order[@id = 7]/total'
   nandu xml check shop
 
 A document comes out equal to what went in by canonical XML (xmllint --c14n): quotes, sections \
@@ -76,6 +79,8 @@ enum Action {
         #[command(flatten)]
         files: OutputFiles,
     },
+    /// Find nodes or values by an expression of XPath
+    Query(query::QueryArguments),
     /// Show how large a document is, and what it has in it
     Stat {
         /// The directory of the database
@@ -160,6 +165,7 @@ pub(crate) fn run(arguments: &XmlArguments, context: &Context) -> Result<(), Fai
             let written = nandu_xml::export(&database.read(), document, &mut stream);
             Ok(written.map(drop)?)
         }),
+        Action::Query(arguments) => query::run(arguments, name, json, context),
         Action::Stat { directory } => stat(directory, name, json, context),
         Action::Check { directory } => check(directory, name, json, context),
     }

@@ -1,0 +1,270 @@
+//! Nodes in memory, in the order of the document: what expressions are answered over.
+//!
+//! ```text
+//!   <a x="1">t<b/></a>        0 document │ 1 a │ 2 @x │ 3 "t" │ 4 b │
+//!                             end:     5       5      3       4     5     below i: i + 1 .. end of i
+//! ```
+//!
+//! 1. A node comes before those below it, an element's attributes and declarations directly after it.
+//! 2. Below node *i* are those after it up to its end; a parent comes before its children.
+
+use crate::synopsis::ClassId;
+use crate::vocabulary::{Name, NameId, Vocabulary};
+
+/// A node: its place in the order of the document.
+pub type Node = u32;
+
+/// What a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FragmentKind {
+    /// Where the document begins, or what holds a part of one.
+    Document,
+    /// An element.
+    Element,
+    /// An attribute.
+    Attribute,
+    /// A declaration of a namespace, which expressions do not see.
+    Namespace,
+    /// Text between tags.
+    Text,
+    /// A comment.
+    Comment,
+    /// A processing instruction, whose name is its target.
+    Instruction,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    kind: FragmentKind,
+    name: NameId,
+    /// The class of an element.
+    class: ClassId,
+    parent: Node,
+    end: Node,
+    /// Of its own text.
+    text: (usize, usize),
+}
+
+/// A document, or a part of one.
+#[derive(Clone, Debug, Default)]
+pub struct Fragment {
+    nodes: Vec<Entry>,
+    names: Vocabulary,
+    text: String,
+}
+
+/// Makes a fragment, node by node in the order of the document.
+#[derive(Debug)]
+pub struct FragmentBuilder {
+    fragment: Fragment,
+    /// Of what has no name.
+    no_name: NameId,
+    open: Vec<Node>,
+}
+
+impl FragmentBuilder {
+    /// One with names that are known; the nodes' names are others or these.
+    #[must_use]
+    pub fn with_names(names: Vocabulary) -> Self {
+        let mut fragment = Fragment { nodes: Vec::new(), names, text: String::new() };
+        let no_name = fragment.names.id_of(Name::default());
+        let class = ClassId::DOCUMENT;
+        let kind = FragmentKind::Document;
+        fragment.nodes.push(Entry { kind, name: no_name, class, parent: 0, end: 1, text: (0, 0) });
+        Self { fragment, no_name, open: vec![0] }
+    }
+
+    /// The name of what has none.
+    #[must_use]
+    pub const fn no_name(&self) -> NameId {
+        self.no_name
+    }
+
+    /// The number of a name.
+    pub fn id_of(&mut self, name: Name) -> NameId {
+        self.fragment.names.id_of(name)
+    }
+
+    /// Forgets all nodes.
+    pub fn clear(&mut self) {
+        self.fragment.nodes.truncate(1);
+        self.fragment.nodes[0].end = 1;
+        self.fragment.text.clear();
+        self.open.truncate(1);
+    }
+
+    /// An element begins.
+    pub fn open(&mut self, name: NameId, class: ClassId) {
+        let node = self.add(FragmentKind::Element, name, "");
+        self.fragment.nodes[node as usize].class = class;
+        self.open.push(node);
+    }
+
+    /// The innermost element ends; the document does not.
+    pub fn close(&mut self) {
+        let end = self.fragment.next();
+        if self.open.len() > 1 {
+            let node = self.open.pop().expect("an element is open");
+            self.fragment.nodes[node as usize].end = end;
+        }
+    }
+
+    /// A node without nodes below it. An element's attributes come before what is in it; text after
+    /// text is part of it.
+    pub fn leaf(&mut self, kind: FragmentKind, name: NameId, text: &str) {
+        if kind == FragmentKind::Text {
+            if text.is_empty() {
+                return;
+            }
+            let parent = self.innermost();
+            if let Some(last) = self.fragment.nodes.last_mut()
+                && last.kind == FragmentKind::Text
+                && last.parent == parent
+            {
+                self.fragment.text.push_str(text);
+                last.text.1 = self.fragment.text.len();
+                return;
+            }
+        }
+        self.add(kind, name, text);
+    }
+
+    /// More of the text of the node that came last.
+    pub fn append(&mut self, text: &str) {
+        if let Some(last) = self.fragment.nodes.last_mut() {
+            self.fragment.text.push_str(text);
+            last.text.1 = self.fragment.text.len();
+        }
+    }
+
+    /// How many bytes it takes, about.
+    #[must_use]
+    pub fn byte_count(&self) -> usize {
+        size_of::<Entry>() * self.fragment.nodes.len() + self.fragment.text.len()
+    }
+
+    fn innermost(&self) -> Node {
+        *self.open.last().expect("the document is open")
+    }
+
+    fn add(&mut self, kind: FragmentKind, name: NameId, text: &str) -> Node {
+        let parent = self.innermost();
+        let begin = self.fragment.text.len();
+        self.fragment.text.push_str(text);
+        let node = self.fragment.next();
+        let text = (begin, self.fragment.text.len());
+        let class = ClassId::DOCUMENT;
+        self.fragment.nodes.push(Entry { kind, name, class, parent, end: node + 1, text });
+        node
+    }
+
+    /// The fragment so far; what is open ends with it.
+    pub fn fragment(&mut self) -> &Fragment {
+        let end = self.fragment.next();
+        for &node in &self.open {
+            self.fragment.nodes[node as usize].end = end;
+        }
+        &self.fragment
+    }
+}
+
+impl Fragment {
+    fn next(&self) -> Node {
+        Node::try_from(self.nodes.len()).expect("a fragment has less than 2^32 nodes")
+    }
+
+    /// How many nodes there are.
+    #[must_use]
+    pub const fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// What a node is.
+    #[must_use]
+    pub fn kind(&self, node: Node) -> FragmentKind {
+        self.nodes[node as usize].kind
+    }
+
+    /// What it is called.
+    #[must_use]
+    pub fn name(&self, node: Node) -> &Name {
+        self.names.get(self.nodes[node as usize].name).expect("names of nodes are known")
+    }
+
+    /// The class of an element; that of the document for all else.
+    #[must_use]
+    pub fn class(&self, node: Node) -> ClassId {
+        self.nodes[node as usize].class
+    }
+
+    /// Whether it is an attribute or a declaration, which lie beside what is below an element.
+    #[must_use]
+    pub fn is_beside(&self, node: Node) -> bool {
+        matches!(self.kind(node), FragmentKind::Attribute | FragmentKind::Namespace)
+    }
+
+    /// The node above; none above the document.
+    #[must_use]
+    pub fn parent(&self, node: Node) -> Option<Node> {
+        (node > 0).then(|| self.nodes[node as usize].parent)
+    }
+
+    /// The first node after all that is below.
+    #[must_use]
+    pub fn end(&self, node: Node) -> Node {
+        self.nodes[node as usize].end
+    }
+
+    /// The attributes and declarations of an element, in the order in which they were written.
+    pub fn beside(&self, node: Node) -> impl Iterator<Item = Node> {
+        (node + 1..self.end(node)).take_while(|&it| self.is_beside(it))
+    }
+
+    /// The attributes of an element.
+    pub fn attributes(&self, node: Node) -> impl Iterator<Item = Node> {
+        self.beside(node).filter(|&it| self.kind(it) == FragmentKind::Attribute)
+    }
+
+    /// The nodes directly below, without attributes.
+    pub fn children(&self, node: Node) -> impl Iterator<Item = Node> {
+        let first = node + 1 + Node::try_from(self.beside(node).count()).unwrap_or(0);
+        let end = self.end(node);
+        let next = move |&child: &Node| Some(self.end(child)).filter(|&next| next < end);
+        std::iter::successors(Some(first).filter(|&first| first < end), next)
+    }
+
+    /// Its own text: that of an attribute, a text, a comment, an instruction.
+    #[must_use]
+    pub fn own_text(&self, node: Node) -> &str {
+        let (begin, end) = self.nodes[node as usize].text;
+        &self.text[begin..end]
+    }
+
+    /// The string of a node: of elements and the document, all text below one after the other.
+    #[must_use]
+    pub fn string(&self, node: Node) -> String {
+        match self.kind(node) {
+            FragmentKind::Document | FragmentKind::Element => (node..self.end(node))
+                .filter(|&below| self.kind(below) == FragmentKind::Text)
+                .map(|below| self.own_text(below))
+                .collect(),
+            _ => self.own_text(node).to_owned(),
+        }
+    }
+
+    /// Asserts the invariants.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub fn audit(&self) {
+        for (node, entry) in (0..).zip(&self.nodes) {
+            assert!(entry.end > node && entry.end <= self.next(), "invariant 2");
+            if node > 0 {
+                let parent = &self.nodes[entry.parent as usize];
+                assert!(entry.parent < node && entry.end <= parent.end, "invariant 2");
+                let is_first = self.beside(entry.parent).any(|beside| beside == node);
+                assert_eq!(self.is_beside(node), is_first, "invariant 1");
+            }
+        }
+    }
+}

@@ -1,0 +1,447 @@
+//! Expressions over stored documents, beside `xmllint`, which we did not write; and answered part by
+//! part beside answered over the whole document.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::{imported, skip};
+use nandu_base::Rng;
+use nandu_storage::Database;
+use nandu_xml::xpath::{Found, Namespaces, QueryLimits, QueryPlan, Value, parse, query};
+use nandu_xml::{Document, MappingKind, XmlError};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+/// What is found, in words: nodes by their names and strings.
+#[derive(Clone, Debug, PartialEq)]
+enum Answer {
+    Nodes(Vec<(String, String)>),
+    Value(String),
+}
+
+fn answer(database: &Database, text: &str) -> Result<Answer, XmlError> {
+    let read = database.read();
+    let document = Document::open(&read, "doc").unwrap();
+    let names = Namespaces::from([("p".to_owned(), "urn:p".to_owned())]);
+    let expression = parse(text).map_err(|error| XmlError::Invalid { what: error.to_string() })?;
+    let plan = QueryPlan::new(&expression, &document, &names)?;
+    let (mut nodes, mut value) = (Vec::new(), None);
+    let limits = QueryLimits::default();
+    query(&read, &document, &plan, (&names, limits), &|| false, &mut |found| {
+        match found {
+            Found::Node(fragment, node) => {
+                nodes.push((fragment.name(node).written(), fragment.string(node)));
+            }
+            Found::Value(Value::Boolean(boolean)) => value = Some(boolean.to_string()),
+            Found::Value(Value::Number(number)) => value = Some(number.to_string()),
+            Found::Value(Value::Text(text)) => value = Some(text.clone()),
+            Found::Value(Value::Nodes(_)) => panic!("nodes are told one by one"),
+        }
+        Ok(())
+    })?;
+    Ok(value.map_or(Answer::Nodes(nodes), Answer::Value))
+}
+
+const BOOKS: &str = "<bib year='2009'><!--c--><book year='1994' id='b1'><title>TCP/IP</title>\
+    <author><last>Stevens</last><first>W.</first></author><price>65.95</price></book>\
+    <book year='2000' xml:lang='en-GB'><title>Data on <i>the</i> Web</title>\
+    <author><last>Abiteboul</last></author><author><last>Buneman</last></author>\
+    <price> 39.95 </price></book>text<?target some data?><empty/><journal><title/></journal></bib>";
+
+const EXPRESSIONS: &[&str] = &[
+    "/",
+    "/bib",
+    "//book",
+    "//book/title",
+    "//book[@year > 1995]/title",
+    "//book[author/last = 'Stevens']/@id",
+    "/bib/book[2]/author[last()]/last",
+    "//author[1]",
+    "(//author)[1]",
+    "//last/text()",
+    "//@*",
+    "//*[@year]",
+    "/bib/*",
+    "/bib/node()",
+    "//comment()",
+    "//processing-instruction('target')",
+    "//title[. = 'TCP/IP']/following-sibling::*",
+    "//price/preceding-sibling::*[1]",
+    "//i/ancestor::*",
+    "//i/ancestor::book[1]/@year",
+    "//book[1]/following::last",
+    "//journal/preceding::node()",
+    "//last/..",
+    "//last/../..",
+    "//book/descendant-or-self::*[last]",
+    "//book[not(@id)]",
+    "//book[position() = last()]",
+    "//book[price < 50]/title | //journal",
+    "//book[count(author) > 1]",
+    "//title[contains(., 'Web')]",
+    "//*[starts-with(name(), 'b')]",
+    "//title[string-length() > 6]",
+    "//book[lang('en')]",
+    "//missing/nothing",
+    "//book/@missing",
+    "self::node()",
+    ".//last",
+    "bib/book/price",
+    "count(//book)",
+    "count(//@*)",
+    "sum(//price)",
+    "sum(//missing)",
+    "string(//book[2]/title)",
+    "string(//missing)",
+    "name(/*)",
+    "local-name(//@*[1])",
+    "namespace-uri(/bib)",
+    "concat(//last, '-', 3, '-', true())",
+    "substring('12345', 2, 3)",
+    "substring('12345', 1.5, 2.6)",
+    "substring('12345', 0, 3)",
+    "substring('12345', 0 div 0, 3)",
+    "substring('12345', 1, 0 div 0)",
+    "substring('12345', -42, 1 div 0)",
+    "substring('12345', -1 div 0, 1 div 0)",
+    "substring-before('1999/04/01', '/')",
+    "substring-after('1999/04/01', '/')",
+    "normalize-space('  a  b ')",
+    "translate('--aaa--', 'abc-', 'ABC')",
+    "boolean(//book)",
+    "boolean(0)",
+    "not(//missing)",
+    "number('  -12.5 ')",
+    "number('+1')",
+    "number(true())",
+    "floor(-1.5)",
+    "ceiling(-1.5)",
+    "round(-1.5)",
+    "round(2.5)",
+    "5 mod 2",
+    "-5 mod 2",
+    "5 mod -2",
+    "1.5 mod 0.5",
+    "7 div 2",
+    "1 div 0",
+    "0 div 0",
+    "2 * 3 + 4 - -1",
+    "//book = //book/@year",
+    "//price = 39.95",
+    "//price != 39.95",
+    "//missing != 1",
+    "//book < 3",
+    "'a' < 'b'",
+    "'1' < '2'",
+    "true() = 'x'",
+    "//missing = false()",
+    "1 < 2 = true()",
+    "/bib/book/title/text()[1]",
+    "//*[self::title or self::last][position() < 3]",
+    "//book[author[last = 'Buneman']]/price",
+    "//*[count(*) = 2]/*[2]",
+];
+
+/// Answers of `xmllint`, a line of its own each; `None` for an error.
+fn xmllint(text: &str, questions: &[String]) -> Option<Vec<Option<String>>> {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("doc.xml");
+    std::fs::write(&file, text).unwrap();
+    let mut command = Command::new("xmllint");
+    command.arg("--shell").arg(&file);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let spawned = command.spawn();
+    let Ok(mut child) = spawned else {
+        skip("xmllint is not installed (Debian: apt-get install libxml2-utils)");
+        return None;
+    };
+    let mut input = String::new();
+    questions.iter().for_each(|question| writeln!(input, "xpath {question}").unwrap());
+    let mut stdin = child.stdin.take().unwrap();
+    let writer = std::thread::spawn(move || {
+        let _ = stdin.write_all(input.as_bytes());
+    });
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    let output = String::from_utf8(output.stdout).unwrap();
+    // What comes after a prompt; trouble goes to the other stream or has no object.
+    let answers = output.split("/ > ").skip(1).map(|answer| {
+        let (_, value) = answer.trim_end_matches('\n').split_once("Object is a ")?;
+        let (_, value) = value.split_once(" : ")?;
+        Some(value.to_owned())
+    });
+    let answers: Vec<Option<String>> = answers.take(questions.len()).collect();
+    assert_eq!(answers.len(), questions.len(), "{output}");
+    Some(answers)
+}
+
+fn assert_alike(ours: &str, other: &str, question: &str) {
+    let numbers = (ours.parse::<f64>(), other.parse::<f64>());
+    match numbers {
+        (Ok(one), Ok(two)) if one.is_finite() && two.is_finite() => {
+            assert!((one - two).abs() <= 1e-9 * one.abs().max(1.0), "{question}: {ours}, {other}");
+        }
+        (Ok(one), Ok(two)) => assert_eq!(one.to_string(), two.to_string(), "{question}"),
+        _ => assert_eq!(ours, other, "{question}"),
+    }
+}
+
+/// `xmllint` shows forty characters of a string.
+const FRONT_LENGTH: usize = 20;
+/// Nodes of a longer answer are not compared one by one.
+const NODES_COMPARED: usize = 16;
+
+/// Name, length and beginning of a node, as an expression.
+fn node_of(expression: &str, place: usize) -> String {
+    let node = format!("({expression})[{place}]");
+    format!(
+        "concat(name({node}), '|', string-length({node}), '|', substring({node}, 1, {FRONT_LENGTH}))"
+    )
+}
+
+/// What is asked of `xmllint` for one expression, and what it should answer.
+struct Asked {
+    questions: Vec<String>,
+    expected: Vec<String>,
+    is_error: bool,
+}
+
+impl Asked {
+    fn of(expression: &str, ours: Option<&Answer>) -> Self {
+        let mut asked = Self { questions: Vec::new(), expected: Vec::new(), is_error: false };
+        match ours {
+            None => {
+                asked.is_error = true;
+                asked.questions.push(expression.to_owned());
+            }
+            Some(Answer::Value(value)) => {
+                asked.questions.push(expression.to_owned());
+                asked.expected.push(value.clone());
+            }
+            Some(Answer::Nodes(nodes)) => {
+                asked.questions.push(format!("count({expression})"));
+                asked.expected.push(nodes.len().to_string());
+                if nodes.len() <= NODES_COMPARED {
+                    for (place, (name, string)) in (1..).zip(nodes) {
+                        asked.questions.push(node_of(expression, place));
+                        let (length, front) = (string.chars().count(), string.chars());
+                        let front: String = front.take(FRONT_LENGTH).collect();
+                        asked.expected.push(format!("{name}|{length}|{front}"));
+                    }
+                }
+            }
+        }
+        asked
+    }
+
+    /// Nodes are compared in any order: `xmllint` 2.9 leaves some that were found against the order
+    /// of the document as they were found.
+    fn assert_answered(mut self, answers: &[Option<String>]) {
+        if self.is_error {
+            assert_eq!(answers, [None], "{}", self.questions[0]);
+            return;
+        }
+        let mut answers: Vec<String> =
+            answers.iter().map(|answer| answer.clone().unwrap_or_default()).collect();
+        assert_alike(&self.expected[0], &answers[0], &self.questions[0]);
+        self.expected[1..].sort_unstable();
+        answers[1..].sort_unstable();
+        assert_eq!(self.expected[1..], answers[1..], "{}", self.questions[0]);
+    }
+}
+
+/// Asserts that all mappings answer as `xmllint` does, and part by part as over the whole. How much
+/// was asked.
+fn assert_answers(text: &str, expressions: &[String]) -> usize {
+    let databases = MappingKind::ALL.map(|mapping| imported(mapping, text).0);
+    let ask = |expression: &String| {
+        let ours = answer(&databases[0], expression).ok();
+        for database in &databases[1..] {
+            assert_eq!(answer(database, expression).ok(), ours, "{expression}");
+        }
+        if let Some(Answer::Nodes(_)) = &ours {
+            let whole = answer(&databases[0], &format!("({expression})[true()]"));
+            assert_eq!(whole.ok(), ours, "{expression}");
+        }
+        Asked::of(expression, ours.as_ref())
+    };
+    let asked: Vec<Asked> = expressions.iter().map(ask).collect();
+    let questions: Vec<String> = asked.iter().flat_map(|it| it.questions.clone()).collect();
+    let Some(answers) = xmllint(text, &questions) else { return 0 };
+    let mut rest = &answers[..];
+    for asked in asked {
+        let (its, others) = rest.split_at(asked.questions.len());
+        asked.assert_answered(its);
+        rest = others;
+    }
+    questions.len()
+}
+
+#[test]
+fn expressions_are_answered_as_by_xmllint() {
+    let expressions: Vec<String> = EXPRESSIONS.iter().map(ToString::to_string).collect();
+    assert_answers(BOOKS, &expressions);
+    // Section 4.4 knows no exponents, xmllint does.
+    let (database, _) = imported(MappingKind::Full, BOOKS);
+    assert_eq!(answer(&database, "number('1e3')").unwrap(), Answer::Value("NaN".to_owned()));
+}
+
+/// A random document: elements of few names, attributes, numbers and words, comments.
+fn random_document(rng: &mut Rng) -> String {
+    fn element(rng: &mut Rng, depth: u32, text: &mut String) {
+        let name = ["a", "b", "c"][usize::try_from(rng.below(3)).unwrap()];
+        write!(text, "<{name}").unwrap();
+        for attribute in ["x", "y"] {
+            if rng.below(3) == 0 {
+                write!(text, " {attribute}='{}'", rng.below(5)).unwrap();
+            }
+        }
+        text.push('>');
+        for _ in 0..rng.below(if depth > 5 { 1 } else { 4 }) {
+            match rng.below(8) {
+                0 => write!(text, "{} ", rng.below(20)).unwrap(),
+                1 => text.push_str("word"),
+                2 => text.push_str("<!--k-->"),
+                3 => text.push_str("<?t d?>"),
+                _ => element(rng, depth + 1, text),
+            }
+        }
+        write!(text, "</{name}>").unwrap();
+    }
+    let mut text = "<r>".to_owned();
+    (0..4).for_each(|_| element(rng, 0, &mut text));
+    text + "</r>"
+}
+
+fn random_step(rng: &mut Rng, depth: u32) -> String {
+    let pick =
+        |rng: &mut Rng, list: &[&str]| list[rng.below(list.len() as u64) as usize].to_owned();
+    let axes = [
+        "",
+        "",
+        "",
+        "descendant::",
+        "ancestor::",
+        "following-sibling::",
+        "preceding-sibling::",
+        "following::",
+        "preceding::",
+        "parent::",
+        "self::",
+        "descendant-or-self::",
+        "ancestor-or-self::",
+        "@",
+    ];
+    let axis = pick(rng, &axes);
+    let test = if axis == "@" {
+        pick(rng, &["x", "y", "*"])
+    } else {
+        pick(rng, &["a", "b", "c", "*", "node()", "text()", "comment()"])
+    };
+    let mut step = axis + &test;
+    while depth < 2 && rng.below(3) == 0 {
+        let predicate = match rng.below(6) {
+            0 => (1 + rng.below(3)).to_string(),
+            1 => "last()".to_owned(),
+            2 => format!("position() {} {}", pick(rng, &["=", "<", ">="]), rng.below(4)),
+            3 => random_path(rng, depth + 1),
+            4 => format!(
+                "{} {} {}",
+                random_path(rng, depth + 1),
+                pick(rng, &["=", "!=", "<", ">="]),
+                rng.below(6)
+            ),
+            _ => format!(
+                "count({}) {} {}",
+                random_path(rng, depth + 1),
+                pick(rng, &["=", "<"]),
+                rng.below(3)
+            ),
+        };
+        write!(step, "[{predicate}]").unwrap();
+    }
+    step
+}
+
+fn random_path(rng: &mut Rng, depth: u32) -> String {
+    let mut path = ["", "", "/", "//"][rng.below(4) as usize].to_owned();
+    path += &random_step(rng, depth);
+    for _ in 0..rng.below(3) {
+        path += if rng.below(3) == 0 { "//" } else { "/" };
+        path += &random_step(rng, depth);
+    }
+    path
+}
+
+#[test]
+fn random_expressions_over_random_documents_are_answered_as_by_xmllint() {
+    let mut asked = 0;
+    for seed in 0..12 {
+        let mut rng = Rng::new(seed);
+        let document = random_document(&mut rng);
+        // `xmllint` takes lines of 500 bytes.
+        let expressions: Vec<String> = std::iter::repeat_with(|| random_path(&mut rng, 0))
+            .filter(|expression| expression.len() < 150)
+            .take(60)
+            .collect();
+        asked += assert_answers(&document, &expressions);
+    }
+    assert!(asked == 0 || asked > 1000, "{asked}");
+}
+
+#[test]
+fn names_have_namespaces_and_what_is_unknown_is_refused() {
+    let text = "<r xmlns='urn:r' xmlns:q='urn:p'><q:a q:x='1' x='2'/><a xmlns=''>t</a></r>";
+    let (database, _) = imported(MappingKind::Elementless, text);
+    let found = |expression: &str| match answer(&database, expression) {
+        Ok(Answer::Nodes(nodes)) => nodes.into_iter().map(|(name, _)| name).collect::<Vec<_>>(),
+        other => panic!("{expression}: {other:?}"),
+    };
+    assert_eq!(found("//p:a"), ["q:a"]);
+    assert_eq!(found("//p:*/@p:x"), ["q:x"]);
+    assert_eq!(found("//a"), ["a"]);
+    assert_eq!(found("/r"), [""; 0]);
+    assert_eq!(found("/*"), ["r"]);
+    assert_eq!(found("//@*"), ["q:x", "x"]);
+    let refusals = [
+        ("//z:a", "--namespace z=URI"),
+        ("z:a", "--namespace z=URI"),
+        ("count(1)", "gives no nodes"),
+        ("namespace::*", "namespace axis"),
+    ];
+    for (expression, what) in refusals {
+        let error = answer(&database, expression).unwrap_err().to_string();
+        assert!(error.contains(what), "{expression}: {error}");
+    }
+}
+
+#[test]
+fn a_part_that_is_too_large_is_refused() {
+    let text = format!("<r><a>{}</a><b/></r>", "x".repeat(10_000));
+    let (database, _) = imported(MappingKind::Full, &text);
+    let read = database.read();
+    let document = Document::open(&read, "doc").unwrap();
+    let names = Namespaces::new();
+    let ask = |text: &str, fragment_bytes| {
+        let plan = QueryPlan::new(&parse(text).unwrap(), &document, &names).unwrap();
+        let limits = QueryLimits { fragment_bytes };
+        let mut count = 0;
+        let mut tell = |_: Found<'_>| {
+            count += 1;
+            Ok(())
+        };
+        query(&read, &document, &plan, (&names, limits), &|| false, &mut tell).map(|()| count)
+    };
+    assert!(ask("/r/a", 5000).unwrap_err().to_string().contains("a part of the document has more"));
+    assert!(ask("count(/r)", 5000).unwrap_err().to_string().contains("the document has more"));
+    // What is not asked is not held.
+    assert_eq!(ask("/r/b", 5000).unwrap(), 1);
+    assert_eq!(ask("/r/a", 50_000).unwrap(), 1);
+    // Who asked can stop.
+    let plan = QueryPlan::new(&parse("//a").unwrap(), &document, &names).unwrap();
+    let limits = QueryLimits::default();
+    let stopped = query(&read, &document, &plan, (&names, limits), &|| true, &mut |_| Ok(()));
+    assert!(matches!(stopped, Err(XmlError::Cancelled)));
+}
