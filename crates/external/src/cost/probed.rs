@@ -230,16 +230,20 @@ impl Curve {
 /// Times of an operation, as the profile has them.
 fn curve(profile: &DeviceProfile, operation: Operation, access: Pattern) -> Curve {
     let mut depths: BTreeMap<u32, Vec<(u32, Nanos)>> = BTreeMap::new();
-    // In the order of their bytes.
     for point in &profile.points {
         let is_of_it = (point.operation, point.access) == (operation, access);
-        if let Ok(bytes) = u32::try_from(point.request_bytes)
+        if let Ok(bytes @ 1..) = u32::try_from(point.request_bytes)
             && is_of_it
             && point.time_per_request_ns >= 1.0
         {
             let time_ns = whole(point.time_per_request_ns);
             depths.entry(point.queue_depth).or_default().push((bytes, time_ns));
         }
+    }
+    // A file that somebody changed may have them in any order, and some twice.
+    for points in depths.values_mut() {
+        points.sort_unstable();
+        points.dedup_by_key(|point| point.0);
     }
     Curve { depths: depths.into_iter().collect() }
 }

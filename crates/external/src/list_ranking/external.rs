@@ -186,6 +186,8 @@ pub fn resume_ranking<E: From<ExternalError>>(
         KeptStage::Arcs(arcs) => Stage::Arcs(Vector::resume(store, arcs)?, None),
         KeptStage::Ranks(ranks) => Stage::Ranks(Vector::resume(store, ranks)?),
     };
+    // What was kept is read away, and may have to be resumed again.
+    store.hold();
     // Coins of a round that was done would choose hardly anybody.
     for _ in &rounds {
         rng.next_u64();

@@ -26,7 +26,8 @@ impl<R: Record, O: Order<R>> Sorter<R, O> {
     }
 
     /// A sorter with `bytes` of the store's grant and with runs that were kept, in a store that was
-    /// resumed with them: what is put in comes to what they have.
+    /// resumed with them: what is put in comes to what they have. The store holds their room from now
+    /// on ([`Store::hold`]), so that they can be resumed again.
     ///
     /// # Errors
     /// As [`Self::with_bytes`], and as [`Vector::resume`].
@@ -43,6 +44,7 @@ impl<R: Record, O: Order<R>> Sorter<R, O> {
             return Err(misfit("a run has no records"));
         }
         let mut sorter = Self::with_bytes(store, order, bytes)?;
+        store.hold();
         sorter.len = runs.iter().map(Vector::len).sum();
         sorter.runs = runs;
         Ok(sorter)
@@ -187,6 +189,52 @@ mod tests {
             }
             assert!(found.expect("each end has one more note") == expected, "{notes_max}");
             assert_eq!(io.files().len(), 0, "nothing stays");
+        }
+    }
+
+    #[test]
+    fn a_sort_that_ends_before_its_first_note_goes_on_with_the_one_before() {
+        let io = memory_io(16 << 20);
+        let mut expected = numbers();
+        expected.sort_unstable();
+        // All runs are kept, then the process ends.
+        let mut kept = None;
+        let store = store_on(&io);
+        let mut sorter = Sorter::with_bytes(&store, Natural, SORT_BYTES).unwrap();
+        numbers().into_iter().for_each(|number| sorter.push(number).unwrap());
+        let ended = sorter.finish_watched(|sorter| {
+            kept = Some((store.keep()?, sorter.kept_runs()));
+            store.hold();
+            Err(ExternalError::Cancelled)
+        });
+        assert_eq!(ended.map(drop), Err(ExternalError::Cancelled));
+        drop(store);
+        let (kept_store, runs) = kept.unwrap();
+        let all: Vec<&KeptVector> = runs.iter().collect();
+        // Whoever goes on merges, and ends before anything was noted.
+        for is_last in [false, false, true] {
+            let settings = Settings { block_bytes: 512, in_flight: 1 };
+            let (volumes, grant) = (std::slice::from_ref(&io), Grant::new(1 << 20));
+            let kept = (&kept_store, &all[..]);
+            let store = Store::resume(volumes, settings, grant, Default::default(), kept).unwrap();
+            let sorter: Sorter<u64, _> =
+                Sorter::resume(&store, Natural, SORT_BYTES, &runs).unwrap();
+            let mut merge_count = 0;
+            let finished = sorter.finish_watched(|_| {
+                merge_count += 1;
+                if is_last || merge_count < 3 { Ok(()) } else { Err(ExternalError::Cancelled) }
+            });
+            if !is_last {
+                assert_eq!(finished.map(drop), Err(ExternalError::Cancelled));
+                continue;
+            }
+            let mut stream = finished.unwrap();
+            let mut found = Vec::new();
+            while let Some(number) = stream.next_record().unwrap() {
+                found.push(number);
+            }
+            assert!(found == expected);
+            store.let_go();
         }
     }
 }

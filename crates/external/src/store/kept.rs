@@ -117,7 +117,8 @@ impl Store {
     }
 
     /// A store that was kept, with `vectors`, which are all that was kept in it; others are gone.
-    /// The files stay as after [`Self::keep`]. It is stopped as [`Self::stoppable`] says.
+    /// The files stay as after [`Self::keep`]. It is stopped as [`Self::stoppable`] says. Who reads
+    /// away what was kept calls [`Self::hold`] first, or there is nothing left to be resumed again.
     ///
     /// # Errors
     /// If a file is missing or shorter than its blocks need, blocks have another size, or the
