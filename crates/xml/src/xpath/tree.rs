@@ -12,7 +12,7 @@
 //! 1. Operators of one precedence are one list, so a long expression is not a deep tree: its depth is
 //!    that of its brackets.
 
-/// An expression.
+/// An expression, or a part of one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expression {
     /// True if one of them is.
@@ -51,7 +51,7 @@ pub enum Expression {
 pub struct Path {
     /// Whether it begins at the document and not at the node at hand.
     pub from_document: bool,
-    /// The steps.
+    /// The steps, from the first on.
     pub steps: Vec<Step>,
 }
 
@@ -124,7 +124,7 @@ pub enum NodeTest {
 pub struct Name {
     /// The prefix, if there is one.
     pub prefix: Option<String>,
-    /// The rest.
+    /// What comes after the colon, or all of it.
     pub local: String,
 }
 
@@ -171,7 +171,7 @@ macro_rules! named {
             /// All of them.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// Its name.
+            /// Its name in expressions.
             #[must_use]
             pub const fn label(self) -> &'static str {
                 match self { $(Self::$variant => $label,)* }
@@ -285,7 +285,7 @@ impl Axis {
         Self::SelfNode,
     ];
 
-    /// Its name.
+    /// Its name in expressions.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {

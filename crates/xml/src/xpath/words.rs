@@ -10,7 +10,7 @@
 
 use super::ExpressionError;
 
-/// A word.
+/// A word of an expression.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Word<'t> {
     /// A bracket, a comma, an operator, `@`, `.`, `..`, `/`, `//`, `|`, or a star that is a test.
@@ -31,7 +31,7 @@ pub(super) enum Word<'t> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Placed<'t> {
     pub(super) word: Word<'t>,
-    /// The byte.
+    /// The byte with which it begins.
     pub(super) at: usize,
 }
 
