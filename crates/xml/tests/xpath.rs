@@ -6,7 +6,7 @@
 mod common;
 
 use common::{imported, skip};
-use nandu_base::Rng;
+use nandu_base::{Rng, to_index};
 use nandu_storage::Database;
 use nandu_xml::xpath::{Found, Namespaces, QueryLimits, QueryPlan, Value, parse, query};
 use nandu_xml::{Document, MappingKind, XmlError};
@@ -291,7 +291,7 @@ fn expressions_are_answered_as_by_xmllint() {
 /// A random document: elements of few names, attributes, numbers and words, comments.
 fn random_document(rng: &mut Rng) -> String {
     fn element(rng: &mut Rng, depth: u32, text: &mut String) {
-        let name = ["a", "b", "c"][usize::try_from(rng.below(3)).unwrap()];
+        let name = ["a", "b", "c"][to_index(rng.below(3))];
         write!(text, "<{name}").unwrap();
         for attribute in ["x", "y"] {
             if rng.below(3) == 0 {
@@ -317,7 +317,7 @@ fn random_document(rng: &mut Rng) -> String {
 
 fn random_step(rng: &mut Rng, depth: u32) -> String {
     let pick =
-        |rng: &mut Rng, list: &[&str]| list[rng.below(list.len() as u64) as usize].to_owned();
+        |rng: &mut Rng, list: &[&str]| list[to_index(rng.below(list.len() as u64))].to_owned();
     let axes = [
         "",
         "",
@@ -366,7 +366,7 @@ fn random_step(rng: &mut Rng, depth: u32) -> String {
 }
 
 fn random_path(rng: &mut Rng, depth: u32) -> String {
-    let mut path = ["", "", "/", "//"][rng.below(4) as usize].to_owned();
+    let mut path = ["", "", "/", "//"][to_index(rng.below(4))].to_owned();
     path += &random_step(rng, depth);
     for _ in 0..rng.below(3) {
         path += if rng.below(3) == 0 { "//" } else { "/" };
