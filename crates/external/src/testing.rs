@@ -1,6 +1,6 @@
 //! For tests: stores on devices in memory.
 
-use crate::{Grant, Settings, Store, on_one_clock};
+use crate::{ExternalError, Grant, RecordStream, Settings, Store, on_one_clock};
 use nandu_device::{FaultPlan, FaultyDevice, Geometry, MemoryConfig, MemoryDevice};
 use nandu_storage::StorageError;
 use nandu_storage::volume::{DeviceVolume, Io, Volume};
@@ -65,4 +65,26 @@ pub fn store_with(block_bytes: u32, volumes: usize, in_flight: u32, grant_bytes:
     let volumes = memory_ios(volumes, 16 << 20);
     let settings = Settings { block_bytes, in_flight };
     Store::new(&volumes, settings, Grant::new(grant_bytes)).expect("the settings fit")
+}
+
+/// Reads a stream into `given` until it ends or fails; after a failure it has to fail again.
+///
+/// # Errors
+/// As the stream.
+///
+/// # Panics
+/// If it goes on after a failure: there would be a gap.
+pub fn read_all<S: RecordStream>(
+    stream: &mut S,
+    given: &mut Vec<S::Record>,
+) -> Result<(), ExternalError> {
+    let error = loop {
+        match stream.next_record() {
+            Ok(Some(record)) => given.push(record),
+            Ok(None) => return Ok(()),
+            Err(error) => break error,
+        }
+    };
+    assert!(stream.next_record().err() == Some(error.clone()), "a gap is not passed over");
+    Err(error)
 }

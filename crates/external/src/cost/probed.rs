@@ -13,7 +13,7 @@
 //! 1. Of d requests at a time each takes what it took at the most that were measured and are no more than d:
 //!    what a queue gains in between is not known.
 //!
-//! A merge reads ahead as many blocks as are in flight. One of its streams lies between a sequential and a
+//! A merge is taken to read ahead as many blocks as are in flight; one in parts reads some more. One of its streams lies between a sequential and a
 //! random read, and gains by a queue what these do.
 //!
 //! 2. Volumes are drives like this one and work at once: the one that is asked for most counts.
@@ -28,7 +28,7 @@ use nandu_probe::pattern::Access as Pattern;
 use nandu_probe::{DeviceProfile, StreamKind, StreamPoint};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Streams of one direction that are known at a time: more than a merge has that reads whole blocks.
+/// Streams of one direction that are known at a time: as many as a merge has in 256 blocks of memory.
 const STREAM_COUNT_MAX: usize = 256;
 /// Requests by which it is told how many streams take turns.
 const RECENT_COUNT: usize = 64;

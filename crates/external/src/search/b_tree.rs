@@ -7,7 +7,7 @@
 //!
 //! 1. The record i of a level is the last one of the node i below. So a search that found the first
 //!    record not before its key goes to the node of that number, and knows of the last record there.
-//! 2. A level begins with a block; what is between repeats the record before it.
+//! 2. A level begins with a block; what is between repeats its first record.
 //!
 //! Upper levels come last, so that all is written in order; they wait in a vector of their own.
 

@@ -47,10 +47,10 @@ struct Worker<R> {
 /// Threads, and parts that they have.
 #[derive(Debug)]
 pub(super) struct Crew<R, O> {
+    /// They get parts in turn.
     workers: Vec<Worker<R>>,
-    /// Who merges the parts that were sent, the oldest first.
-    sent: VecDeque<usize>,
-    next: usize,
+    sent_count: usize,
+    received_count: usize,
     /// Parts that were merged here, without threads.
     merged: VecDeque<Part<R>>,
     tree: LoserTree<R, O>,
@@ -80,7 +80,9 @@ impl<R: Record> Worker<R> {
         let thread = std::thread::Builder::new().name("merge".to_owned()).spawn(work).ok()?;
         Some(Self { parts: Some(parts), merged, thread: Some(thread) })
     }
+}
 
+impl<R> Worker<R> {
     fn join(&mut self) -> std::thread::Result<()> {
         self.parts = None;
         self.thread.take().map_or(Ok(()), JoinHandle::join)
@@ -89,11 +91,8 @@ impl<R: Record> Worker<R> {
 
 impl<R> Drop for Worker<R> {
     fn drop(&mut self) {
-        self.parts = None;
-        if let Some(thread) = self.thread.take() {
-            // Its memory goes back to whoever granted it. Whoever gives up has no use for a panic.
-            let _ = thread.join();
-        }
+        // Its memory goes back to whoever granted it. Whoever gives up has no use for a panic.
+        let _ = self.join();
     }
 }
 
@@ -109,8 +108,8 @@ impl<R: Record, O: Order<R>> Crew<R, O> {
     pub(super) fn of(order: &O, part_count: usize, thread_count: usize) -> Self {
         let start = |_| Worker::start(order, part_count);
         let workers = (0..thread_count).map_while(start).collect();
-        let (sent, merged) = (VecDeque::new(), VecDeque::new());
-        Self { workers, sent, next: 0, merged, tree: LoserTree::new(order.clone()) }
+        let tree = LoserTree::new(order.clone());
+        Self { workers, sent_count: 0, received_count: 0, merged: VecDeque::new(), tree }
     }
 
     /// Has a part be merged.
@@ -120,9 +119,8 @@ impl<R: Record, O: Order<R>> Crew<R, O> {
             self.merged.push_back(part);
             return;
         }
-        let worker = self.next;
-        self.next = (self.next + 1) % self.workers.len();
-        self.sent.push_back(worker);
+        let worker = self.sent_count % self.workers.len();
+        self.sent_count += 1;
         let parts = self.workers[worker].parts.as_ref().expect("a crew that is there works");
         if parts.send(part).is_err() {
             self.panic(worker);
@@ -131,7 +129,11 @@ impl<R: Record, O: Order<R>> Crew<R, O> {
 
     /// The oldest of the parts that were sent, merged; `None` if there is none.
     pub(super) fn receive(&mut self) -> Option<Part<R>> {
-        let Some(worker) = self.sent.pop_front() else { return self.merged.pop_front() };
+        if self.received_count == self.sent_count {
+            return self.merged.pop_front();
+        }
+        let worker = self.received_count % self.workers.len();
+        self.received_count += 1;
         match self.workers[worker].merged.recv() {
             Ok(part) => Some(part),
             Err(_) => self.panic(worker),

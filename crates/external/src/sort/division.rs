@@ -90,4 +90,16 @@ impl Division {
     pub(crate) const fn next_merge(&self, run_count: u64) -> Option<u64> {
         self.plan.next_merge(run_count)
     }
+
+    /// Records of each run that merges in between write, of `runs` of so many records each.
+    pub(crate) fn merges(&self, mut runs: Vec<u64>) -> Vec<u64> {
+        let mut merges = Vec::new();
+        while let Some(count) = self.next_merge(runs.len() as u64) {
+            runs.sort_unstable();
+            let merged = runs.drain(..to_index(count)).sum();
+            runs.push(merged);
+            merges.push(merged);
+        }
+        merges
+    }
 }

@@ -78,15 +78,7 @@ impl<R: Record, O: Order<R>> Sorter<R, O> {
     /// How many records merges in between still write, as far as runs and memory say.
     #[must_use]
     pub fn merged_left_count(&self) -> u64 {
-        let mut runs: Vec<u64> = self.runs.iter().map(Vector::len).collect();
-        let mut left = 0;
-        while let Some(count) = self.division.next_merge(runs.len() as u64) {
-            runs.sort_unstable();
-            let merged = runs.drain(..nandu_base::to_index(count)).sum();
-            runs.push(merged);
-            left += merged;
-        }
-        left
+        self.division.merges(self.runs.iter().map(Vector::len).collect()).iter().sum()
     }
 }
 

@@ -9,7 +9,8 @@
 //! 1. No record comes before one that came out earlier.
 
 use super::Division;
-use super::parts::{PartMerge, are_in_parts};
+use super::crew::Crew;
+use super::parts::{Cut, PART_COUNT, PartMerge};
 use super::runs::Runs;
 use crate::error::Failure;
 use crate::loser_tree::LoserTree;
@@ -34,8 +35,12 @@ impl<R: Record, O: Order<R>> Merging<R, O> {
         division: &Division,
     ) -> Result<Self, ExternalError> {
         let (ahead, block_bytes) = (division.ahead_blocks, runs[0].store().block_bytes());
-        if division.merge_blocks > 0 && are_in_parts::<R>(runs.len(), block_bytes) {
-            return PartMerge::new(runs, order, memory, ahead).map(Self::InParts);
+        if division.merge_blocks > 0
+            && let Some(cut) = Cut::new::<R>(runs.len(), block_bytes)
+        {
+            let crew = Crew::new(&order, PART_COUNT);
+            let merge = PartMerge::new(runs, order, memory, ahead, (cut, crew));
+            return merge.map(Self::InParts);
         }
         Merge::new(runs, order, memory, ahead).map(Self::Alone)
     }

@@ -26,7 +26,7 @@ use crate::{ExternalError, Memory, Order, Record, Vector};
 use nandu_base::to_index;
 
 /// Parts: one whose records are taken, others that are merged or wait for it.
-const PART_COUNT: usize = 4;
+pub(super) const PART_COUNT: usize = 4;
 /// Blocks of memory: one for the records of each part, and as many more that are read ahead, since
 /// a block is kept until the last of its parts is merged.
 pub(super) const MERGE_BLOCKS: u64 = 2 * PART_COUNT as u64;
@@ -46,7 +46,7 @@ struct Plan {
 
 /// How parts are cut.
 #[derive(Clone, Copy, Debug)]
-struct Cut {
+pub(super) struct Cut {
     /// With so many records a part is full; it has room for the others.
     target: usize,
     capacity: usize,
@@ -57,13 +57,14 @@ struct Cut {
 /// Merges sorted runs.
 #[derive(Debug)]
 pub(super) struct PartMerge<R, O> {
+    // Before what gives memory back: its threads have parts.
+    crew: Crew<R, O>,
     runs: Runs<R, O>,
     plans: Vec<Plan>,
     fences: LoserTree<R, O>,
     cut: Cut,
     /// A run whose fence came out, and whose next block has no memory yet.
     stalled: Option<usize>,
-    crew: Crew<R, O>,
     /// Parts without records.
     idle: Vec<Part<R>>,
     /// The part whose records are taken, and the next of them.
@@ -78,7 +79,7 @@ pub(super) struct PartMerge<R, O> {
 
 impl Cut {
     /// For `run_count` runs; `None` if they are too many.
-    fn new<R>(run_count: usize, block_bytes: u64) -> Option<Self> {
+    pub(super) fn new<R>(run_count: usize, block_bytes: u64) -> Option<Self> {
         let capacity = to_index(block_bytes) / size_of::<R>().max(1);
         let target = capacity / 3 * 2;
         // Before the last fence there may be nearly a stride of each run.
@@ -87,27 +88,10 @@ impl Cut {
     }
 }
 
-/// Whether so many runs are merged in parts.
-pub(super) fn are_in_parts<R>(run_count: usize, block_bytes: u64) -> bool {
-    Cut::new::<R>(run_count, block_bytes).is_some()
-}
-
 impl<R: Record, O: Order<R>> PartMerge<R, O> {
-    /// Merges `vectors`, none of them empty and not too many, with a block of `memory` for each,
-    /// `ahead` more to read ahead, and [`MERGE_BLOCKS`].
+    /// Merges `vectors`, none of them empty, with a block of `memory` for each, `ahead` more to read
+    /// ahead, and [`MERGE_BLOCKS`]; parts are cut as `cut` says, and merged by `crew`.
     pub(super) fn new(
-        vectors: Vec<Vector<R>>,
-        order: O,
-        memory: Memory,
-        ahead: u64,
-    ) -> Result<Self, ExternalError> {
-        let block_bytes = vectors[0].store().block_bytes();
-        let cut = Cut::new::<R>(vectors.len(), block_bytes).expect("runs are not too many");
-        let crew = Crew::new(&order, PART_COUNT);
-        Self::with(vectors, order, memory, ahead, (cut, crew))
-    }
-
-    fn with(
         vectors: Vec<Vector<R>>,
         order: O,
         mut memory: Memory,
@@ -273,7 +257,9 @@ impl<R: Record, O: Order<R>> PartMerge<R, O> {
     fn end_part(&mut self, part: &mut Part<R>, last: &R) {
         for (run, plan) in self.plans.iter_mut().enumerate() {
             let its = self.runs.run(run);
-            let Some(block) = its.block() else { continue };
+            if its.count() == 0 {
+                continue;
+            }
             // No record after the fence comes before it, and the fence itself does not.
             let (mut low, mut high) = (plan.next, plan.fence);
             while low < high {
@@ -286,6 +272,7 @@ impl<R: Record, O: Order<R>> PartMerge<R, O> {
             }
             plan.next = low;
             if plan.from < plan.next {
+                let block = its.block();
                 part.slices.push(Slice { run, block, from: plan.from, to: plan.next });
                 plan.from = plan.next;
             }
@@ -341,7 +328,7 @@ mod tests {
             let cut = Cut { target, capacity: target + (count + 1) * stride, stride };
             let crew = Crew::of(&Natural, PART_COUNT, thread_count);
             let mut merge =
-                PartMerge::with(vectors, Natural, memory, ahead, (cut, crew)).unwrap();
+                PartMerge::new(vectors, Natural, memory, ahead, (cut, crew)).unwrap();
             let mut found = Vec::new();
             while let Some(record) = merge.next().unwrap() {
                 found.push(record);
@@ -373,7 +360,7 @@ mod tests {
             let memory = store.grant().take("a merge", 20 * BLOCK_BYTES).unwrap();
             let cut = Cut::new::<u32>(6, 4096).unwrap();
             let crew = Crew::of(&Natural, PART_COUNT, thread_count);
-            let mut merge = PartMerge::with(vectors, Natural, memory, 3, (cut, crew)).unwrap();
+            let mut merge = PartMerge::new(vectors, Natural, memory, 3, (cut, crew)).unwrap();
             let mut trace = Vec::new();
             while merge.next().unwrap().is_some() {
                 trace.push((store.counts(), store.now()));

@@ -63,8 +63,8 @@ impl<R: Record> Run<R> {
     }
 
     /// The block at hand, for whoever reads it beside.
-    pub(super) fn block(&self) -> Option<Arc<IoBuffer>> {
-        self.at_hand.clone()
+    pub(super) fn block(&self) -> Arc<IoBuffer> {
+        Arc::clone(self.at_hand.as_ref().expect("a run that is read has a block at hand"))
     }
 
     /// Whether there are records after the block at hand.

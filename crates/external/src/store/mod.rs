@@ -60,7 +60,8 @@ pub(crate) fn blank_behind(block: &mut [u8], records_end: usize) {
 pub struct Settings {
     /// Bytes of a block, a multiple of the sectors of all volumes: a request moves one.
     pub block_bytes: u32,
-    /// Requests that one stream has in flight beside the block at hand; 0 waits for each.
+    /// Requests that one stream has in flight beside the block at hand; 0 waits for each. A merge in
+    /// parts, of a sort with much memory, has up to four more.
     pub in_flight: u32,
 }
 

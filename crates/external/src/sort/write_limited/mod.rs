@@ -21,7 +21,8 @@
 //! 1. What comes out is what the plain sort gives.
 //! 2. Blocks that are moved follow from the number of records, memory and kind, never from what is in
 //!    records: [`SortKind::moved_blocks`] tells them before.
-//! 3. The input stays until the last pass over it; no kind needs more room for files than merge does.
+//! 3. The input stays until the last pass over it. What lazy wrote and the runs of segment lie beside it
+//!    meanwhile; merge gives the input's room to its runs.
 
 mod moved;
 mod passes;

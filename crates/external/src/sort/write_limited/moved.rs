@@ -3,7 +3,6 @@
 use super::{LimitedDivision, SortKind, WHOLE};
 use crate::sort::Division;
 use crate::{ExternalError, Record, Store};
-use nandu_base::to_index;
 
 /// Blocks that a sort moves, its input among them; its result is handed on, and not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -122,13 +121,8 @@ pub(super) fn bytes_for_merges<R: Record>(
 
 /// Blocks of all runs, of the first ones and of merges in between; each is read once.
 fn written_by_merges(division: &Division, count: u64, per_block: u64) -> u64 {
-    let mut runs = division.runs(count);
-    let mut written: u64 = runs.iter().map(|records| records.div_ceil(per_block)).sum();
-    while let Some(merged_count) = division.next_merge(runs.len() as u64) {
-        runs.sort_unstable();
-        let merged: u64 = runs.drain(..to_index(merged_count)).sum();
-        written += merged.div_ceil(per_block);
-        runs.push(merged);
-    }
-    written
+    let runs = division.runs(count);
+    let blocks = |records: &u64| records.div_ceil(per_block);
+    let formed: u64 = runs.iter().map(blocks).sum();
+    formed + division.merges(runs).iter().map(blocks).sum::<u64>()
 }
