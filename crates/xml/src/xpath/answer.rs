@@ -13,7 +13,7 @@
 //!    the element. Where that cannot be, the front is empty and the document is the element.
 //! 2. Elements of the front that lie in one another are read with the outermost.
 
-use super::evaluate::{Namespaces, Refusal, evaluate};
+use super::evaluate::{NameTest, Namespaces, Refusal, evaluate};
 use super::fragment::{Fragment, FragmentBuilder, FragmentKind, Node};
 use super::tree::{Axis, Expression, Function, NodeTest, Path, Step};
 use super::value::Value;
@@ -33,8 +33,6 @@ pub struct QueryPlan {
     pub classes: BTreeSet<ClassId>,
     /// What is answered in each of them.
     pub rest: Expression,
-    /// The steps before.
-    pub front: Vec<Step>,
 }
 
 /// How large a part of a document may be in memory.
@@ -81,11 +79,11 @@ impl QueryPlan {
             classes = next_classes(&classes, step, document, namespaces)?;
         }
         let rest = Expression::Path(Path { from_document: false, steps: rest });
-        Ok(Self { classes, rest, front })
+        Ok(Self { classes, rest })
     }
 
     fn whole(rest: Expression) -> Self {
-        Self { classes: BTreeSet::from([ClassId::DOCUMENT]), rest, front: Vec::new() }
+        Self { classes: BTreeSet::from([ClassId::DOCUMENT]), rest }
     }
 
     /// Whether all of the document is held in memory.
@@ -131,28 +129,12 @@ const fn leads_to_elements(step: &Step) -> bool {
         && matches!(step.test, NodeTest::Name(_) | NodeTest::AnyName | NodeTest::AnyOf { .. })
 }
 
-/// Whether a predicate may ask for the place among the nodes of a step.
+/// Whether a predicate may ask for the place among the nodes of a step. Predicates of a path in it count
+/// the nodes of that path's own steps.
 fn is_by_place(predicate: &Expression) -> bool {
     fn tells_place(expression: &Expression) -> bool {
-        match expression {
-            Expression::Or(operands) | Expression::And(operands) | Expression::Union(operands) => {
-                operands.iter().any(tells_place)
-            }
-            Expression::Compare(first, others) => {
-                tells_place(first) || others.iter().any(|(_, other)| tells_place(other))
-            }
-            Expression::Arithmetic(first, others) => {
-                tells_place(first) || others.iter().any(|(_, other)| tells_place(other))
-            }
-            Expression::Negated(operand) => tells_place(operand),
-            // Predicates of a path count the nodes of its own steps.
-            Expression::From { start, .. } => tells_place(start),
-            Expression::Call(function, arguments) => {
-                matches!(function, Function::Position | Function::Last)
-                    || arguments.iter().any(tells_place)
-            }
-            Expression::Path(_) | Expression::Text(_) | Expression::Number(_) => false,
-        }
+        matches!(expression, Expression::Call(Function::Position | Function::Last, _))
+            || expression.operands().into_iter().any(tells_place)
     }
     predicate.is_number() || tells_place(predicate)
 }
@@ -166,27 +148,16 @@ fn looks_below(step: &Step) -> bool {
 }
 
 fn asks_below(expression: &Expression) -> bool {
-    match expression {
-        Expression::Or(operands) | Expression::And(operands) | Expression::Union(operands) => {
-            operands.iter().all(asks_below)
-        }
-        Expression::Compare(first, others) => {
-            asks_below(first) && others.iter().all(|(_, other)| asks_below(other))
-        }
-        Expression::Arithmetic(first, others) => {
-            asks_below(first) && others.iter().all(|(_, other)| asks_below(other))
-        }
-        Expression::Negated(operand) => asks_below(operand),
+    let is_below = match expression {
         Expression::Path(path) => !path.from_document && path.steps.iter().all(looks_below),
-        Expression::From { start, predicates, steps } => {
-            asks_below(start) && predicates.iter().all(asks_below) && steps.iter().all(looks_below)
+        Expression::From { predicates, steps, .. } => {
+            predicates.iter().all(asks_below) && steps.iter().all(looks_below)
         }
         // The language is that of an element above.
-        Expression::Call(function, arguments) => {
-            *function != Function::Lang && arguments.iter().all(asks_below)
-        }
-        Expression::Text(_) | Expression::Number(_) => true,
-    }
+        Expression::Call(function, _) => *function != Function::Lang,
+        _ => true,
+    };
+    is_below && expression.operands().into_iter().all(asks_below)
 }
 
 /// The classes to which a step of a front leads.
@@ -197,19 +168,9 @@ fn next_classes(
     namespaces: &Namespaces,
 ) -> Result<BTreeSet<ClassId>, XmlError> {
     let (synopsis, vocabulary) = (document.synopsis(), document.vocabulary());
-    let uri = |prefix: &Option<String>| match prefix {
-        Some(prefix) => super::evaluate::uri_of(namespaces, prefix).map_err(refused),
-        None => Ok(String::new()),
-    };
-    let (namespace, local) = match &step.test {
-        NodeTest::Name(name) => (Some(uri(&name.prefix)?), Some(name.local.as_str())),
-        NodeTest::AnyOf { prefix } => (Some(uri(&Some(prefix.clone()))?), None),
-        _ => (None, None),
-    };
+    let names = NameTest::of(&step.test, namespaces).map_err(refused)?;
     let is_named = |id: NameId| {
-        let Some(name) = vocabulary.get(id) else { return false };
-        namespace.as_ref().is_none_or(|it| *it == name.namespace)
-            && local.is_none_or(|it| it == name.local)
+        names.is_none_or(|names| vocabulary.get(id).is_some_and(|name| names.fits(name)))
     };
     let mut next = BTreeSet::new();
     let mut is_below = vec![false; synopsis.classes().len()];
@@ -374,24 +335,19 @@ impl NodeVisitor for Answerer<'_> {
             self.builder.append(text);
             return self.check();
         }
-        let no_name = self.builder.no_name();
-        match record.kind {
-            NodeKind::Element | NodeKind::Doctype => {}
-            NodeKind::Attribute => {
-                self.builder.leaf(FragmentKind::Attribute, self.name_of(record.class), text);
-            }
-            NodeKind::Namespace => {
-                self.builder.leaf(FragmentKind::Namespace, self.name_of(record.class), text);
-            }
-            NodeKind::Text => self.builder.leaf(FragmentKind::Text, no_name, text),
-            NodeKind::Comment => self.builder.leaf(FragmentKind::Comment, no_name, text),
+        let (kind, name, text) = match record.kind {
+            NodeKind::Element | NodeKind::Doctype => return Ok(()),
+            NodeKind::Attribute => (FragmentKind::Attribute, self.name_of(record.class), text),
+            NodeKind::Namespace => (FragmentKind::Namespace, self.name_of(record.class), text),
+            NodeKind::Text => (FragmentKind::Text, self.builder.no_name(), text),
+            NodeKind::Comment => (FragmentKind::Comment, self.builder.no_name(), text),
             NodeKind::Instruction => {
                 let (target, rest) = text.split_once(' ').unwrap_or((text, ""));
                 let name = Name { local: target.to_owned(), ..Name::default() };
-                let name = self.builder.id_of(name);
-                self.builder.leaf(FragmentKind::Instruction, name, rest);
+                (FragmentKind::Instruction, self.builder.id_of(name), rest)
             }
-        }
+        };
+        self.builder.leaf(kind, name, text);
         self.check()
     }
 }

@@ -59,11 +59,44 @@ pub fn evaluate(
     question.value(expression, Context { node, position: 1, size: 1 })
 }
 
+/// Names that a step wants: in this namespace, with this rest, any where nothing is said.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NameTest<'q> {
+    namespace: Option<&'q str>,
+    local: Option<&'q str>,
+}
+
+impl<'q> NameTest<'q> {
+    /// Of a test that is one of names; `None` if it is of other things.
+    pub(super) fn of(test: &'q NodeTest, namespaces: &'q Namespaces) -> Answer<Option<Self>> {
+        Ok(Some(match test {
+            NodeTest::Name(name) => {
+                let namespace = match &name.prefix {
+                    Some(prefix) => uri_of(namespaces, prefix)?,
+                    None => "",
+                };
+                Self { namespace: Some(namespace), local: Some(&name.local) }
+            }
+            NodeTest::AnyOf { prefix } => {
+                Self { namespace: Some(uri_of(namespaces, prefix)?), local: None }
+            }
+            NodeTest::AnyName => Self { namespace: None, local: None },
+            _ => return Ok(None),
+        }))
+    }
+
+    /// Whether it is a name that is wanted.
+    pub(super) fn fits(&self, name: &Name) -> bool {
+        self.local.is_none_or(|local| local == name.local)
+            && self.namespace.is_none_or(|namespace| namespace == name.namespace)
+    }
+}
+
 /// What a prefix stands for.
-pub(super) fn uri_of(namespaces: &Namespaces, prefix: &str) -> Answer<String> {
+fn uri_of<'q>(namespaces: &'q Namespaces, prefix: &str) -> Answer<&'q str> {
     match namespaces.get(prefix) {
-        Some(uri) => Ok(uri.clone()),
-        None if prefix == "xml" => Ok("http://www.w3.org/XML/1998/namespace".to_owned()),
+        Some(uri) => Ok(uri),
+        None if prefix == "xml" => Ok("http://www.w3.org/XML/1998/namespace"),
         None => invalid(format!(
             "the prefix {prefix} stands for no namespace; say which with --namespace {prefix}=URI"
         )),
@@ -208,7 +241,7 @@ impl Question<'_> {
     }
 
     /// Which nodes of an axis a step wants.
-    fn test(&self, step: &Step) -> Answer<Box<dyn Fn(Node) -> bool + '_>> {
+    fn test<'s>(&'s self, step: &'s Step) -> Answer<Box<dyn Fn(Node) -> bool + 's>> {
         let fragment = self.fragment;
         let own_kind = match step.axis {
             Axis::Attribute => FragmentKind::Attribute,
@@ -217,40 +250,21 @@ impl Question<'_> {
             }
             _ => FragmentKind::Element,
         };
-        let is_own = move |node: Node| fragment.kind(node) == own_kind;
+        if let Some(names) = NameTest::of(&step.test, self.namespaces)? {
+            let is_own = move |node: Node| fragment.kind(node) == own_kind;
+            return Ok(Box::new(move |node| is_own(node) && names.fits(fragment.name(node))));
+        }
+        let is_of = move |kind: FragmentKind| move |node: Node| fragment.kind(node) == kind;
         Ok(match &step.test {
-            NodeTest::Node => Box::new(|_| true),
-            NodeTest::AnyName => Box::new(is_own),
-            NodeTest::Text => Box::new(|node| fragment.kind(node) == FragmentKind::Text),
-            NodeTest::Comment => Box::new(|node| fragment.kind(node) == FragmentKind::Comment),
-            NodeTest::Instruction(target) => {
-                let target = target.clone();
-                Box::new(move |node| {
-                    fragment.kind(node) == FragmentKind::Instruction
-                        && target.as_ref().is_none_or(|it| *it == fragment.name(node).local)
-                })
+            NodeTest::Text => Box::new(is_of(FragmentKind::Text)),
+            NodeTest::Comment => Box::new(is_of(FragmentKind::Comment)),
+            NodeTest::Instruction(None) => Box::new(is_of(FragmentKind::Instruction)),
+            NodeTest::Instruction(Some(target)) => {
+                let is_instruction = is_of(FragmentKind::Instruction);
+                Box::new(move |node| is_instruction(node) && *target == fragment.name(node).local)
             }
-            NodeTest::AnyOf { prefix } => {
-                let uri = self.uri(prefix)?;
-                Box::new(move |node| is_own(node) && fragment.name(node).namespace == uri)
-            }
-            NodeTest::Name(name) => {
-                let uri = match &name.prefix {
-                    Some(prefix) => self.uri(prefix)?,
-                    None => String::new(),
-                };
-                let local = name.local.clone();
-                Box::new(move |node| {
-                    let Name { namespace: its, local: rest, .. } = fragment.name(node);
-                    is_own(node) && *rest == local && *its == uri
-                })
-            }
+            _ => Box::new(|_| true),
         })
-    }
-
-    /// What a prefix stands for.
-    fn uri(&self, prefix: &str) -> Answer<String> {
-        uri_of(self.namespaces, prefix)
     }
 
     /// Tells `tell` the nodes of an axis, in its direction.

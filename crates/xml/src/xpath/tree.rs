@@ -245,6 +245,26 @@ named! {
 }
 
 impl Expression {
+    /// The expressions of which it is made, but for those in the steps and predicates of paths, which
+    /// are asked of other nodes.
+    pub fn operands(&self) -> Vec<&Self> {
+        match self {
+            Self::Or(operands) | Self::And(operands) | Self::Union(operands) => {
+                operands.iter().collect()
+            }
+            Self::Compare(first, others) => {
+                std::iter::once(&**first).chain(others.iter().map(|(_, other)| other)).collect()
+            }
+            Self::Arithmetic(first, others) => {
+                std::iter::once(&**first).chain(others.iter().map(|(_, other)| other)).collect()
+            }
+            Self::Negated(operand) => vec![operand],
+            Self::From { start, .. } => vec![start],
+            Self::Call(_, arguments) => arguments.iter().collect(),
+            Self::Path(_) | Self::Text(_) | Self::Number(_) => Vec::new(),
+        }
+    }
+
     /// Whether its value is a number, whatever it is asked of.
     #[must_use]
     pub const fn is_number(&self) -> bool {

@@ -17,6 +17,17 @@ pub enum Value {
 }
 
 impl Value {
+    /// Which kind of value it is.
+    #[must_use]
+    pub const fn label(&self) -> &'static str {
+        match self {
+            Self::Nodes(_) => "nodes",
+            Self::Boolean(_) => "boolean",
+            Self::Number(_) => "number",
+            Self::Text(_) => "string",
+        }
+    }
+
     /// As true or false.
     #[must_use]
     pub fn boolean(&self) -> bool {

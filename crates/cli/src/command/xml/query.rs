@@ -12,8 +12,7 @@ use nandu_base::ByteCount;
 use nandu_base::to_index;
 use nandu_base::words::counted;
 use nandu_xml::xpath::{
-    Expression, Found, Fragment, Namespaces, Node, QueryLimits, QueryPlan, Value, parse, query,
-    write_node,
+    Expression, Found, Fragment, Namespaces, Node, QueryLimits, QueryPlan, parse, query, write_node,
 };
 use nandu_xml::{Document, XmlError};
 use serde::Serialize;
@@ -170,14 +169,10 @@ impl Printer {
         match found {
             Found::Node(fragment, node) => self.put(fragment, node),
             Found::Value(value) => {
-                let (kind, text) = match value {
-                    Value::Boolean(boolean) => ("boolean", boolean.to_string()),
-                    Value::Number(_) => ("number", value.text(&Fragment::default())),
-                    Value::Text(text) => ("string", text.clone()),
-                    Value::Nodes(_) => ("nodes", String::new()),
-                };
+                // Values that are no nodes need none to be looked at.
+                let text = value.text(&Fragment::default());
                 self.bytes.extend_from_slice(text.as_bytes());
-                (self.kind, self.value) = (Some(kind), Some(text));
+                (self.kind, self.value) = (Some(value.label()), Some(text));
             }
         }
         if self.as_json {
