@@ -64,9 +64,9 @@ fn killed_at_each_note(directory: &Path, asked: &str) -> (Vec<Value>, Value) {
     }
 }
 
-/// Waits until a run has written something down.
-fn wait_for_search(directory: &Path, child: &mut Child) {
-    while !reached(directory).is_object() {
+/// Waits until what a run has written down is this.
+fn wait_for(directory: &Path, child: &mut Child, is_it: impl Fn(&Value) -> bool) {
+    while !is_it(&reached(directory)) {
         assert_eq!(child.try_wait().unwrap(), None, "it takes longer than we look");
         std::thread::park_timeout(Duration::from_millis(1));
     }
@@ -75,9 +75,26 @@ fn wait_for_search(directory: &Path, child: &mut Child) {
 /// Kills a run while it searches.
 fn killed(directory: &Path) {
     let mut child = start(directory, &words(&format!("{ASKED} --keep run")));
-    wait_for_search(directory, &mut child);
+    wait_for(directory, &mut child, Value::is_object);
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+/// Interrupts a run when what it has written down is this; it says what is kept.
+fn interrupted(directory: &Path, asked: &str, is_it: impl Fn(&Value) -> bool, what_is: &str) {
+    let mut child = start(directory, &words(&format!("{asked} --keep run")));
+    wait_for(directory, &mut child, is_it);
+    interrupt(&child);
+    let output = child.wait_with_output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains(&format!("{what_is} kept; go on with --resume run")), "{said}");
+}
+
+/// That a command is refused, and why.
+fn assert_refused(directory: &Path, line: &str, code: i32, told: &str) {
+    let said = failure_of(directory, &words(line), code);
+    assert!(said.contains(told) && !said.contains("panicked"), "{line}: {said}");
 }
 
 /// The file of the store of a run that was killed.
@@ -121,13 +138,7 @@ fn a_search_that_is_ended_goes_on_with_the_graph_that_was_built() {
     make(directory, "line --nodes 4000");
     let expected = levels_of(directory);
     let before = names(directory);
-    let mut child = start(directory, &words(&format!("{ASKED} --keep run")));
-    wait_for_search(directory, &mut child);
-    interrupt(&child);
-    let output = child.wait_with_output().unwrap();
-    let said = stderr(&output);
-    assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(said.contains("the graph is kept; go on with --resume run"), "{said}");
+    interrupted(directory, ASKED, Value::is_object, "the graph is");
     // Killed once more, and then to the end.
     let mut child = start(directory, &words(&format!("{ASKED} --resume run")));
     std::thread::park_timeout(Duration::from_millis(50));
@@ -145,26 +156,13 @@ fn a_run_goes_on_only_where_all_is_as_it_was() {
     make(directory, "line --nodes 4000");
     killed(directory);
     let resume = format!("{ASKED} --resume run");
-    let refused = |line: &str, code: i32, told: &str| {
-        let said = failure_of(directory, &words(line), code);
-        assert!(said.contains(told) && !said.contains("panicked"), "{line}: {said}");
-    };
+    let refused = |line: &str, code, told: &str| assert_refused(directory, line, code, told);
     refused(&format!("{resume} --source 3"), 2, "begun with --source 0, not 3");
     refused(&format!("{resume} --block-size 8KiB"), 2, "begun with --block-size 4096, not 8192");
     refused(&format!("{ASKED} --keep run"), 2, "it is not empty");
     refused(&format!("{ASKED} --resume nowhere"), 2, "begin one with --keep");
     let store = store_of(directory);
-    let bytes = fs::read(&store).unwrap();
-    let file = fs::File::options().write(true).open(&store).unwrap();
-    // Blocks of the graph are those that were written last; each is some kind of wrong by one bit.
-    for at in (0..bytes.len()).step_by(4096) {
-        file.write_all_at(&[bytes[at] ^ 1], at as u64).unwrap();
-    }
-    refused(&resume, 3, "it is not what was written there");
-    file.write_all_at(&bytes, 0).unwrap();
-    file.set_len(4096).unwrap();
-    refused(&resume, 3, "what was kept of a run");
-    file.write_all_at(&bytes, 0).unwrap();
+    damage_each_way(&store, &|told| refused(&resume, 3, told));
     let list = directory.join("run/run.json");
     let text = fs::read_to_string(&list).unwrap();
     fs::write(&list, text.replacen("\"len\": 4000", "\"len\": 3999", 1)).unwrap();
@@ -244,21 +242,10 @@ fn clusters_that_are_kept_go_on_only_where_all_is_as_it_was() {
     let directory = place.path();
     make(directory, "random --nodes 20000 --edges 60000");
     let asked = "graph bfs g.u64 --memory 1MiB --algorithm mm --quiet --json";
-    let mut child = start(directory, &words(&format!("{asked} --keep run")));
-    while !reached(directory)["phase"]["clusters"].is_object() {
-        assert_eq!(child.try_wait().unwrap(), None, "it takes longer than we look");
-        std::thread::park_timeout(Duration::from_millis(1));
-    }
-    interrupt(&child);
-    let output = child.wait_with_output().unwrap();
-    let said = stderr(&output);
-    assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(said.contains("its clusters are kept; go on with --resume run"), "{said}");
+    let has_clusters = |reached: &Value| reached["phase"]["clusters"].is_object();
+    interrupted(directory, asked, has_clusters, "its clusters are");
     let resume = format!("{asked} --resume run");
-    let refused = |line: &str, code: i32, told: &str| {
-        let said = failure_of(directory, &words(line), code);
-        assert!(said.contains(told) && !said.contains("panicked"), "{line}: {said}");
-    };
+    let refused = |line: &str, code, told: &str| assert_refused(directory, line, code, told);
     refused(&format!("{resume} --cluster-nodes 9"), 2, "begun with --cluster-nodes null, not 9");
     refused(&resume.replace(" mm", " mr"), 2, "begun with --algorithm \"mm\", not \"mr\"");
     let sort =
@@ -270,7 +257,8 @@ fn clusters_that_are_kept_go_on_only_where_all_is_as_it_was() {
     assert_eq!(names(directory), ["g.u64"]);
 }
 
-/// Changes and cuts the file of a store, has somebody be `refused`, and restores it.
+/// Changes and cuts the file of a store, has somebody be `refused`, and restores it. Which blocks are
+/// those that were kept nobody knows here: each is some kind of wrong by one bit.
 fn damage_each_way(store: &Path, refused: &dyn Fn(&str)) {
     let bytes = fs::read(store).unwrap();
     let file = fs::File::options().write(true).open(store).unwrap();
@@ -345,20 +333,10 @@ fn a_sort_goes_on_only_where_all_is_as_it_was() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();
     let expected = make_records(directory, 300_000);
-    let mut child = start(directory, &words(&format!("{SORT} --keep run")));
-    while !reached(directory).is_object() {
-        assert_eq!(child.try_wait().unwrap(), None, "it takes longer than we look");
-        std::thread::park_timeout(Duration::from_millis(1));
-    }
-    interrupt(&child);
-    let output = child.wait_with_output().unwrap();
-    let said = stderr(&output);
-    assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(said.contains("sorted runs are kept; go on with --resume run"), "{said}");
+    interrupted(directory, SORT, Value::is_object, "sorted runs are");
     let resume = format!("{SORT} --resume run");
     let refused = |line: &str, code: i32, told: &str| {
-        let said = failure_of(directory, &words(line), code);
-        assert!(said.contains(told) && !said.contains("panicked"), "{line}: {said}");
+        assert_refused(directory, line, code, told);
         assert!(!directory.join("out").exists());
     };
     refused(
@@ -433,18 +411,9 @@ fn a_ranking_goes_on_only_where_all_is_as_it_was() {
     let directory = place.path();
     let expected = make_list(directory);
     let asked = "external rank list -o ranks --memory 1MiB --quiet --json";
-    let mut child = start(directory, &words(&format!("{asked} --keep run")));
-    wait_for_search(directory, &mut child);
-    interrupt(&child);
-    let output = child.wait_with_output().unwrap();
-    let said = stderr(&output);
-    assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(said.contains("a round is kept; go on with --resume run"), "{said}");
+    interrupted(directory, asked, Value::is_object, "a round is");
     let resume = format!("{asked} --resume run");
-    let refused = |line: &str, code: i32, told: &str| {
-        let said = failure_of(directory, &words(line), code);
-        assert!(said.contains(told) && !said.contains("panicked"), "{line}: {said}");
-    };
+    let refused = |line: &str, code, told: &str| assert_refused(directory, line, code, told);
     refused(&format!("{resume} --head 3"), 2, "begun with --head 0, not 3");
     damage_each_way(&store_of(directory), &|told| refused(&resume, 3, told));
     stdout_of(directory, &words(&resume));

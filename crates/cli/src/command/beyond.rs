@@ -183,17 +183,9 @@ impl BeyondArguments {
         )
     }
 
-    /// Opens volumes for files about so much as `input` has bytes.
+    /// Opens volumes for files about so much as `input` has bytes; with `keeping` files were kept, or
+    /// may come to be.
     pub(crate) fn places(
-        &self,
-        input_bytes: u64,
-        interrupt: &Interrupt,
-    ) -> Result<Places, Failure> {
-        self.places_kept(input_bytes, None, interrupt)
-    }
-
-    /// The same where files were kept, or may come to be.
-    pub(crate) fn places_kept(
         &self,
         input_bytes: u64,
         keeping: Option<&Keeping<'_>>,

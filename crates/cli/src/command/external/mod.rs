@@ -6,8 +6,11 @@ mod records;
 mod sort;
 
 use crate::Context;
+use crate::command::beyond::{BeyondArguments, Places};
+use crate::command::kept::{Kept, locked};
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
+use std::sync::{Arc, Mutex};
 
 /// Sort records that do not fit into memory, or rank the elements of a list
 #[derive(Debug, Args)]
@@ -28,4 +31,16 @@ pub(crate) fn run(arguments: &ExternalArguments, context: &Context) -> Result<()
         Action::Sort(arguments) => sort::run(arguments, context),
         Action::Rank(arguments) => rank::run(arguments, context),
     }
+}
+
+/// Volumes for files about so much as the input has bytes, with what was kept on them.
+fn places_of(
+    beyond: &BeyondArguments,
+    kept: Option<&Arc<Mutex<Kept>>>,
+    input_bytes: u64,
+    context: &Context,
+) -> Result<Places, Failure> {
+    let kept = kept.map(|kept| locked(kept));
+    let keeping = kept.as_deref().map(Kept::keeping);
+    beyond.places(input_bytes, keeping.as_ref(), &context.interrupt)
 }

@@ -1,5 +1,6 @@
 //! `nandu external rank`: how far each element of a linked list lies from its head.
 
+use super::places_of;
 use super::records::Records;
 use crate::Context;
 use crate::command::beyond::{BeyondArguments, Course, Means, Places, Role, at_work, counts_of};
@@ -165,13 +166,7 @@ fn find(
     let (input, name) = Input::named(&arguments.file, &context.interrupt)?;
     let input_bytes = input.byte_count().unwrap_or(0);
     let begun = kept.map(|kept| locked(kept).reached::<KeptRank>()).transpose()?.flatten();
-    let places = match kept.map(|kept| locked(kept)) {
-        Some(kept) => {
-            let keeping = Some(kept.keeping());
-            arguments.beyond.places_kept(input_bytes, keeping.as_ref(), &context.interrupt)?
-        }
-        None => arguments.beyond.places(input_bytes, &context.interrupt)?,
-    };
+    let places = places_of(&arguments.beyond, kept, input_bytes, context)?;
     let store = store_of(&places, begun.as_ref())?;
     let partial = arguments.files.begin(&arguments.output)?;
     if let Some(kept) = kept {

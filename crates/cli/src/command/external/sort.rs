@@ -1,5 +1,6 @@
 //! `nandu external sort`: a file of records of one size, sorted into another.
 
+use super::places_of;
 use super::prediction::{Prediction, Probe};
 use super::records::Records;
 use crate::Context;
@@ -51,9 +52,9 @@ Examples:
       --device /mnt/ssd --predict ssd.json
 
 The key is the first bytes of a record, or those from --key-offset on. Records with equal keys come in \
-the order of all their bytes. Temporary files take as much room as FILE, where that is larger than \
-the memory; with --keep up to twice as much. In memory and in temporary files a record has the next of \
-these sizes: 4, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 100, 128, 160, 192, 256, 384, 512, 768, \
+the order of all their bytes. Temporary files take as much room as the records, where these are more \
+than the memory; with --keep up to twice as much. In memory and in temporary files a record has the \
+next of these sizes: 4, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 100, 128, 160, 192, 256, 384, 512, 768, \
 1024, 2048 and 4096 bytes.")]
 pub(super) struct SortArguments {
     /// The file
@@ -253,13 +254,7 @@ fn find(
     let known_bytes = input.byte_count();
     let input_bytes = known_bytes.unwrap_or(0);
     let begun = kept.map(|kept| locked(kept).reached::<KeptSort>()).transpose()?.flatten();
-    let places = match kept.map(|kept| locked(kept)) {
-        Some(kept) => {
-            let keeping = Some(kept.keeping());
-            arguments.beyond.places_kept(input_bytes, keeping.as_ref(), &context.interrupt)?
-        }
-        None => arguments.beyond.places(input_bytes, &context.interrupt)?,
-    };
+    let places = places_of(&arguments.beyond, kept, input_bytes, context)?;
     let store = store_of(&places, begun.as_ref())?;
     let record_bytes = arguments.record_bytes;
     let found = SIZES.iter().find(|(bytes, ..)| *bytes >= record_bytes);

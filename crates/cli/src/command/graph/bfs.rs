@@ -260,7 +260,7 @@ fn find(
     let input_bytes = opened.as_ref().and_then(|(input, _)| input.byte_count()).unwrap_or(0);
     let places = {
         let keeping = kept.as_ref().map(|kept| kept.keeping());
-        arguments.beyond.places_kept(input_bytes, keeping.as_ref(), &context.interrupt)?
+        arguments.beyond.places(input_bytes, keeping.as_ref(), &context.interrupt)?
     };
     let (begun, stores) = match (searched, opened) {
         (Some(searched), _) => {
