@@ -13,6 +13,8 @@
 //!
 //! 1. Points are in order of operation, access, size and depth, without duplicates.
 //! 2. Only pure reads or writes without offset, think time, flush or skew become points.
+//! 3. A profile that is read has no figure that nobody can have measured: sizes, depths and counts are
+//!    1 at least, times longer than nothing and no longer than a day.
 
 use crate::burst::BurstResult;
 use crate::fit::fit_linear;
@@ -20,7 +22,7 @@ pub use crate::fit::{FIT_ERROR_MAX, LinearModel};
 use crate::pattern::Access;
 use crate::runner::{PatternResult, median};
 use crate::streams::StreamProfile;
-use crate::{ProbeError, text};
+use crate::{ProbeError, figures, text};
 use nandu_base::{ByteCount, Nanos};
 use nandu_device::{DeviceInfo, Operation};
 use serde::{Deserialize, Serialize};
@@ -42,14 +44,19 @@ pub struct ProfilePoint {
     /// Sequential or random.
     pub access: Access,
     /// Size of a request.
+    #[serde(deserialize_with = "figures::request_bytes")]
     pub request_bytes: u64,
     /// Requests in flight.
+    #[serde(deserialize_with = "figures::queue_depth")]
     pub queue_depth: u32,
     /// Bytes moved in a second of elapsed time.
+    #[serde(deserialize_with = "figures::bytes_per_second")]
     pub bytes_per_second: f64,
     /// Requests per second.
+    #[serde(deserialize_with = "figures::iops")]
     pub iops: f64,
     /// Elapsed time over requests, in ns.
+    #[serde(deserialize_with = "figures::time_per_request_ns")]
     pub time_per_request_ns: f64,
     /// Mean latency in ns.
     pub latency_mean_ns: f64,

@@ -23,8 +23,8 @@
 //! 5. Runs of a batch are not neighbours of each other.
 //! 6. Of streams only what was written in turn is read back, and the way to the beginning of each does not count.
 
-use crate::ProbeError;
 use crate::runner::Observer;
+use crate::{ProbeError, figures};
 use nandu_base::{Nanos, Permutation, Rng, to_index, to_u32};
 use nandu_device::{Device, DeviceError, IoBuffer, Operation, Request};
 use serde::{Deserialize, Serialize};
@@ -109,15 +109,20 @@ pub struct StreamPoint {
     /// What was done.
     pub kind: StreamKind,
     /// Size of a request.
+    #[serde(deserialize_with = "figures::request_bytes")]
     pub request_bytes: u64,
     /// Streams, or requests of a batch.
+    #[serde(deserialize_with = "figures::count")]
     pub count: u32,
     /// Of restarts and batches, how many requests are neighbours; else 1.
+    #[serde(deserialize_with = "figures::run_length")]
     pub run_length: u32,
     /// The area that streams or places share.
+    #[serde(deserialize_with = "figures::area_bytes")]
     pub area_bytes: u64,
     /// Elapsed time over requests, in ns; of [`StreamKind::Write`] that of a read and a write, of
     /// [`StreamKind::Back`] over what was one when it was written.
+    #[serde(deserialize_with = "figures::time_ns")]
     pub time_ns: u64,
 }
 

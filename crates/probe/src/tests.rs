@@ -542,6 +542,52 @@ fn a_profile_is_what_its_json_says() {
 }
 
 #[test]
+fn a_profile_with_figures_that_nobody_measured_is_refused_by_line_and_key() {
+    let (info, results) = results_of_a_known_device();
+    let point = StreamPoint {
+        kind: StreamKind::Read,
+        request_bytes: 4096,
+        count: 16,
+        run_length: 1,
+        area_bytes: 1 << 20,
+        time_ns: 5000,
+    };
+    let streams = Some(StreamProfile { points: vec![point], sync_ns: None });
+    let profile = DeviceProfile { streams, ..derive(&info, &results, &[]).unwrap() };
+    let json = profile.to_json();
+    for (key, values) in [
+        (
+            "time_per_request_ns",
+            &["0", "-5.0", "1.8446744073709552e19", "1e999", "null", "NaN"][..],
+        ),
+        ("bytes_per_second", &["0.0", "-1", "\"fast\""]),
+        ("iops", &["0", "-1"]),
+        ("queue_depth", &["0", "-1", "4294967296", "1.5"]),
+        ("request_bytes", &["0", "-4096", "18446744073709551615"]),
+        ("time_ns", &["0", "-1", "18446744073709551616", "99999999999999999"]),
+        ("count", &["0"]),
+        ("run_length", &["0"]),
+        ("area_bytes", &["0"]),
+    ] {
+        let at = json.find(&format!("\"{key}\": ")).unwrap() + key.len() + 4;
+        let end = at + json[at..].find([',', '\n']).unwrap();
+        let line = 1 + json[..at].matches('\n').count();
+        for value in values {
+            let changed = format!("{}{value}{}", &json[..at], &json[end..]);
+            let said = DeviceProfile::from_json("p.json", &changed).unwrap_err().to_string();
+            // The parser has gone on to the next line where a value is the last one.
+            let places = [line, line + 1].map(|line| format!("p.json:{line}: "));
+            assert!(places.iter().any(|it| said.starts_with(it)), "{key} {value}: {said}");
+            // What is no JSON has no key.
+            if !["1e999", "NaN"].contains(value) {
+                assert!(said.contains(&format!("`{key}`")), "{key} {value}: {said}");
+                assert!(said.contains("nandu probe --profile"), "{key} {value}: {said}");
+            }
+        }
+    }
+}
+
+#[test]
 fn depth_pays_as_far_as_there_are_servers() {
     let mut device = device(1 << 16, 4, 0);
     let options = QuickOptions {
