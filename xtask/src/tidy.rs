@@ -11,6 +11,7 @@ mod manifests;
 mod remarks;
 mod source;
 mod supplies;
+mod test_programs;
 #[cfg(test)]
 mod testing;
 mod unsafety;
@@ -56,6 +57,7 @@ const CHECKS: &[Check] = &[
     links::check,
     manifests::check,
     remarks::check,
+    test_programs::check,
     unsafety::check,
     waits::check,
     words::check_drive_kinds,

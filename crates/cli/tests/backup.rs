@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{failure_of, interrupt, names, nandu, run, start, stderr, stdout_of};
+use crate::common::{failure_of, interrupt, names, nandu, run, start, stderr, stdout_of};
 use nandu::{
     Column, ColumnType, Database, DatabaseOptions, LoadOptions, NewTable, StorageError, TableKind,
     TableLoad, ValueRef,

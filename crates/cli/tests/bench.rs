@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test of a file that is not what it should be has failed")]
 
-mod common;
-
-use common::{failure_of, names, run, start, stderr, stdout_of};
+use crate::common::{failure_of, names, run, start, stderr, stdout_of};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;

@@ -1,8 +1,6 @@
 //! `nandu crash` as a user runs it: a campaign over memory and over SSDs, a planted bug, wrong words.
 
-mod common;
-
-use common::{failure_of, run, stdout_of};
+use crate::common::{failure_of, run, stdout_of};
 use serde_json::Value;
 
 #[test]
@@ -19,7 +17,7 @@ fn a_short_campaign_over_ssds_keeps_its_promises_and_repeats_itself() {
     assert!(table.contains("page that leaves the pool  least recently used\n"), "{table}");
     assert!(!table.contains("Some(") && !table.contains("Scenario"), "{table}");
     assert!(table.contains("promises broken") && table.contains("commits acknowledged"), "{table}");
-    assert_eq!(common::names(place.path()), [""; 0], "it needs no files");
+    assert_eq!(crate::common::names(place.path()), [""; 0], "it needs no files");
 }
 
 /// A campaign that fails, as JSON.
@@ -129,7 +127,7 @@ fn processes_that_are_killed_keep_what_they_promised() {
     assert_eq!((&json["life_count"], &json["database_count"]), (&6.into(), &2.into()));
     assert_eq!(json["violations"], Value::Array(vec![]));
     assert!(json["total"]["committed_count"].as_u64().unwrap() > 20, "{json}");
-    assert_eq!(common::names(place.path()), [""; 0], "nothing is left");
+    assert_eq!(crate::common::names(place.path()), [""; 0], "nothing is left");
     let told = failure_of(place.path(), &["crash", "--kill", "nowhere"], 3);
     assert!(told.contains("no directory can be made in nowhere"), "{told}");
 }

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{Nobody, failure_of, names, run, run_under, set_mode, stderr, stdout_of};
+use crate::common::{Nobody, failure_of, names, run, run_under, set_mode, stderr, stdout_of};
 use nandu::{Database, DatabaseOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -263,10 +261,11 @@ fn rows_of_values_that_no_column_holds_are_refused_with_their_line() {
         (b"1.5\ta\n1e999\tb\n", "rows.tsv:2"),
     ] {
         std::fs::write(directory.join("rows.tsv"), wrong).unwrap();
-        let told = common::failure_of(directory, &["db", "load", "shop", "t", "rows.tsv"], 2);
+        let told =
+            crate::common::failure_of(directory, &["db", "load", "shop", "t", "rows.tsv"], 2);
         assert!(told.contains(said), "{told}");
     }
-    let told = common::failure_of(directory, &["db", "load", "shop", "t", "/dev/zero"], 2);
+    let told = crate::common::failure_of(directory, &["db", "load", "shop", "t", "/dev/zero"], 2);
     assert!(told.contains("line 1 of /dev/zero: it has more than 16 MiB"), "{told}");
     assert!(stdout_of(directory, &["db", "check", "shop"]).contains("0 rows"));
 }

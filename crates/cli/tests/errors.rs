@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{run, stderr, stdout_of};
+use crate::common::{run, stderr, stdout_of};
 use std::fs;
 use std::path::Path;
 

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{failure_of, names, run, stderr, stdout_of};
+use crate::common::{failure_of, names, run, stderr, stdout_of};
 
 #[test]
 fn estimates_stand_beside_what_the_joins_did() {

@@ -7,9 +7,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{failure_of, interrupt, names, run, run_full, start, stderr, stdout_of};
+use crate::common::{failure_of, interrupt, names, run, run_full, start, stderr, stdout_of};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;

@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{failure_of, interrupt, names, nandu, run, run_full, start, stderr, stdout_of};
+use crate::common::{failure_of, interrupt, names, nandu, run, run_full, start, stderr, stdout_of};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;

@@ -5,9 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{names, run_full, stderr, stdout_of};
+use crate::common::{names, run_full, stderr, stdout_of};
 use std::path::Path;
 use std::process::Output;
 

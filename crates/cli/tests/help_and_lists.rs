@@ -1,8 +1,6 @@
 //! What the program says about itself, and how it takes wrong words.
 
-mod common;
-
-use common::{failure_of, nandu, run, stdout_of};
+use crate::common::{failure_of, nandu, run, stdout_of};
 use std::io::Read;
 use std::process::Stdio;
 
@@ -106,7 +104,7 @@ fn experiments_are_listed_and_a_wrong_name_is_corrected() {
     );
     let said = failure_of(directory.path(), &["run", "tuor"], 2);
     assert!(said.starts_with("error: ") && said.contains("did you mean `tour`"), "{said}");
-    assert!(common::names(directory.path()).is_empty(), "a typo leaves nothing");
+    assert!(crate::common::names(directory.path()).is_empty(), "a typo leaves nothing");
 }
 
 #[test]
@@ -131,7 +129,7 @@ fn a_report_of_nothing_says_what_to_do() {
     assert!(said.contains("nowhere"), "{said}");
     let output = run(directory.path(), &["report", "."]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(common::stderr(&output).contains("nandu run"));
+    assert!(crate::common::stderr(&output).contains("nandu run"));
 }
 
 #[test]
@@ -156,7 +154,7 @@ fn shells_and_man_learn_every_command() {
         }
     }
     stdout_of(path, &["man", "man1"]);
-    let pages = common::names(&path.join("man1"));
+    let pages = crate::common::names(&path.join("man1"));
     for page in ["nandu.1", "nandu-probe.1", "nandu-db.1", "nandu-db-load.1", "nandu-man.1"] {
         assert!(pages.iter().any(|name| name == page), "{page} is not in {pages:?}");
     }
@@ -199,9 +197,9 @@ fn quiet_leaves_out_progress_and_keeps_errors() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     let words = ["run", "s000/figure-2-1", "--out", "a"];
-    assert!(common::stderr(&run(path, &words)).contains("[ 1/"));
+    assert!(crate::common::stderr(&run(path, &words)).contains("[ 1/"));
     let output = run(path, &[&words[..3], &["b", "--quiet"]].concat());
-    assert_eq!((output.status.code(), common::stderr(&output).as_str()), (Some(0), ""));
+    assert_eq!((output.status.code(), crate::common::stderr(&output).as_str()), (Some(0), ""));
     let said = failure_of(path, &["-q", "run", "tuor"], 2);
     assert!(said.contains("did you mean"), "{said}");
 }

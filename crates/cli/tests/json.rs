@@ -2,11 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test of a file that is not what it should be has failed")]
 
-mod common;
-#[path = "common/schema.rs"]
-mod schema;
-
-use common::{run, stderr, stdout_of};
+use crate::common::{run, schema, stderr, stdout_of};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;

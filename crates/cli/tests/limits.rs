@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{names, run_under, stderr, stdout_of};
+use crate::common::{names, run_under, stderr, stdout_of};
 use std::path::Path;
 
 /// The exit code under a limit, such as `-f 8`, and what the program said.

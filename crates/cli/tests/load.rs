@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{failure_of, interrupt, names, nandu, start, stdout_of};
+use crate::common::{failure_of, interrupt, names, nandu, start, stdout_of};
 use std::io::Write;
 use std::process::Stdio;
 
@@ -190,7 +188,7 @@ fn ctrl_c_ends_a_load_and_leaves_no_table() {
     }
     interrupt(&child);
     let output = child.wait_with_output().unwrap();
-    let said = common::stderr(&output);
+    let said = crate::common::stderr(&output);
     assert_eq!(output.status.code(), Some(130), "{said}");
     assert!(said.contains("nothing was stored"), "{said}");
     assert!(!directory.join("shop").exists(), "the database was made for the load");

@@ -6,9 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{
+use crate::common::{
     Nobody, failure_of, interrupt, names, nandu, run_under, set_mode, start, stderr, stdout_of,
 };
 use std::fs::{self, File, OpenOptions};

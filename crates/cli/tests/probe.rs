@@ -1,8 +1,6 @@
 //! `nandu probe`, on simulated drives and on a directory of this machine.
 
-mod common;
-
-use common::{failure_of, interrupt, names, run, start, stderr, stdout_of};
+use crate::common::{failure_of, interrupt, names, run, start, stderr, stdout_of};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;

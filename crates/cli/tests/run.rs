@@ -1,8 +1,6 @@
 //! `nandu run`, `verify` and `report` on small experiments.
 
-mod common;
-
-use common::{failure_of, interrupt, names, run, start, stderr, stdout_of};
+use crate::common::{failure_of, interrupt, names, run, start, stderr, stdout_of};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{failure_of, run, stderr, stdout_of};
+use crate::common::{failure_of, run, stderr, stdout_of};
 use nandu::named_settings::{names, with_another_value};
 use serde_json::Value;
 use std::path::Path;

@@ -1,8 +1,6 @@
 //! `nandu sim`: one run, sweeps, and what it says to wrong words and hostile traces.
 
-mod common;
-
-use common::{failure_of, interrupt, names, run, run_under, start, stderr, stdout_of};
+use crate::common::{failure_of, interrupt, names, run, run_under, start, stderr, stdout_of};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -1,8 +1,6 @@
 //! How `nandu sim` ends before its end: by Ctrl-C and SIGTERM, whatever it is about.
 
-mod common;
-
-use common::{interrupt, names, start, stderr};
+use crate::common::{interrupt, names, start, stderr};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{failure_of, nandu, run, stdout_of};
+use crate::common::{failure_of, nandu, run, stdout_of};
 use std::fs;
 use std::io::Write;
 use std::process::Stdio;

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::Timed;
+use crate::common::Timed;
 use nandu_base::{Cause, FlashOperation, Lpn, Nanos, Rng};
 use nandu_ftl::{Ftl, FtlConfig, FtlError, PageConfig, TrimDurability};
 use nandu_nand::{NandArray, NandConfig, NandProfile};

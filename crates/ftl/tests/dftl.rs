@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::Timed;
+use crate::common::Timed;
 use nandu_base::{AddressGenerator, Cause, Distribution, FlashOperation, Lpn, Nanos, Rng};
 use nandu_ftl::closed_form::{cleaned_write_time, translation_time};
 use nandu_ftl::{Dftl, DftlConfig, Ftl, FtlError, PageConfig, PageFtl};

@@ -6,9 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::Timed;
+use crate::common::Timed;
 use nandu_base::{Cause, FlashCounters, FlashOperation, Lpn, Nanos, Rng};
 use nandu_ftl::closed_form::{fast_merges_per_log_block, greedy_write_amplification};
 use nandu_ftl::{

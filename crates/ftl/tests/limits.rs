@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::Timed;
+use crate::common::Timed;
 use nandu_base::{Lpn, Nanos, Rng};
 use nandu_ftl::{
     CleaningFrontier, CleaningMode, DieChoice, Ftl, FtlError, PageConfig, PageFtl, TrimDurability,

@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{Timed, quick_timing};
+use crate::common::{Timed, quick_timing};
 use nandu_base::{Lpn, Nanos, Rng};
 use nandu_ftl::{
     BastConfig, ChunkConfig, CleaningMode, DftlConfig, DieChoice, FastConfig, FasterConfig, Ftl,

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::Timed;
+use crate::common::Timed;
 use nandu_base::{FlashOperation, Lpn, Nanos, Rng};
 use nandu_ftl::closed_form::{
     dynamic_write_time, fifo_write_amplification, greedy_write_amplification, live_fraction,

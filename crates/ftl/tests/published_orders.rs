@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::Timed;
+use crate::common::Timed;
 use nandu_base::{AddressGenerator, Distribution, Lpn, Nanos, Rng};
 use nandu_ftl::{DftlConfig, FastConfig, FtlConfig, PageConfig};
 use nandu_nand::{NandArray, NandProfile};

@@ -4,9 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::Timed;
+use crate::common::Timed;
 use nandu_base::{Lpn, Nanos, Rng};
 use nandu_ftl::{CleaningFrontier, DftlConfig, Ftl, FtlConfig, FtlError, PageConfig, VictimPolicy};
 use nandu_nand::{NandArray, NandProfile};

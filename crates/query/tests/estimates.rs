@@ -8,9 +8,7 @@
 //! 3. Below the square-root bound (of F|R| for hash joins, F|S| for sorts) chance decides which bucket
 //!    still fits and how many runs there are: 8 %.
 
-mod common;
-
-use common::{
+use crate::common::{
     Inputs, Scale, count_pairs, database, database_with_pool, execution_on, memory_device, plans_in,
 };
 use nandu_query::cost::{CostModel, CpuCosts, DeviceCosts, RelationStats};
@@ -81,7 +79,7 @@ fn joins_read_and_write_as_much_as_estimated_in_any_memory() {
             if plan.kind == JoinKind::NestedLoops {
                 continue;
             }
-            let limits = common::limits(PAGE_BYTES, memory_pages, reads_ahead);
+            let limits = crate::common::limits(PAGE_BYTES, memory_pages, reads_ahead);
             let execution = execution_on(&tables, limits);
             let mut stream =
                 plan.open(&execution, join, Indexes::NONE, ChunkRule::ByBytes).unwrap();
@@ -157,7 +155,7 @@ fn joins_by_index_read_as_much_as_estimated_with_any_pool() {
                 if !matches!(plan.kind, JoinKind::IndexNestedLoops | JoinKind::IndexSortMerge) {
                     continue;
                 }
-                let limits = common::limits(PAGE_BYTES, memory_pages, reads_ahead);
+                let limits = crate::common::limits(PAGE_BYTES, memory_pages, reads_ahead);
                 let (counts, opened_count) = run_cold(&database, &plan, limits, 40_000);
                 run_count += 1;
                 let pages = counts.read_bytes / u64::from(PAGE_BYTES);
@@ -193,7 +191,7 @@ fn nested_loops_read_the_inner_side_once_for_each_outer_row() {
         let plans = plans_in(&question, memory_pages, reads_ahead);
         let plans = plans.iter().filter(|plan| plan.kind == JoinKind::NestedLoops);
         for plan in plans {
-            let limits = common::limits(PAGE_BYTES, memory_pages, reads_ahead);
+            let limits = crate::common::limits(PAGE_BYTES, memory_pages, reads_ahead);
             let (counts, _) = run_cold(&database, plan, limits, 450);
             let pages = counts.read_bytes / u64::from(PAGE_BYTES);
             let estimate = plan.estimate;

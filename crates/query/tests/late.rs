@@ -10,9 +10,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{controlled_device, count_pairs, execution_on, limits, memory_device, plans_in};
+use crate::common::{
+    controlled_device, count_pairs, execution_on, limits, memory_device, plans_in,
+};
 use nandu_base::{Permutation, to_u32};
 use nandu_device::Device;
 use nandu_query::join::{Join, JoinInput, JoinType};
@@ -39,7 +39,7 @@ fn database(device: Box<dyn Device + Send>) -> Database {
     let data = Box::new(DeviceVolume::format(device).unwrap());
     let settings = Settings {
         page_bytes: PAGE_BYTES,
-        pool_bytes: u64::from(PAGE_BYTES) * common::POOL_PAGES,
+        pool_bytes: u64::from(PAGE_BYTES) * crate::common::POOL_PAGES,
         log_bytes: 4 << 20,
         checkpoint_bytes: 256 << 10,
         ..Settings::default()

@@ -18,9 +18,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "how far off each is")]
 
-mod common;
-
-use common::{
+use crate::common::{
     Inputs, Scale, count_pairs, database_with_pool, execution_on, memory_device, sorted_database,
 };
 use nandu_query::cost::join::{IndexMemory, IndexMergeMemory};
@@ -127,7 +125,7 @@ fn run(database: &Database, plan: &Plan, memory_pages: u32) -> (u64, u64) {
     let before = reads();
     let inputs = Inputs::open(&tables).unwrap();
     let opened_pages = reads() - before;
-    let execution = execution_on(&tables, common::limits(PAGE_BYTES, memory_pages, true));
+    let execution = execution_on(&tables, crate::common::limits(PAGE_BYTES, memory_pages, true));
     let join = inputs.join(JoinType::Inner);
     let mut stream = plan.open(&execution, join, inputs.indexes(), ChunkRule::ByBytes).unwrap();
     assert_eq!(count_pairs(stream.as_mut()), Ok(SCALE.customer_count * SCALE.orders_each));
@@ -394,7 +392,7 @@ fn estimates_that_ask_the_replacement_are_closer_than_a_closed_form() {
     }
     if let Ok(path) = result {
         let result = PoolsResult {
-            command: format!("{RESULT}=FILE cargo test -p nandu-query --test pools"),
+            command: format!("{RESULT}=FILE cargo test -p nandu-query --test all pools"),
             customer_count: SCALE.customer_count,
             orders_each: SCALE.orders_each,
             page_bytes: PAGE_BYTES,

@@ -9,9 +9,7 @@
 //!    with many dies.
 //! 2. Times are within 15 %, but where [`LIMITS`] says more.
 
-mod common;
-
-use common::{Inputs, SOME_PART, Scale, count_pairs, database, execution_on, pax_database};
+use crate::common::{Inputs, SOME_PART, Scale, count_pairs, database, execution_on, pax_database};
 use nandu_base::{ByteCount, Nanos, Rng, to_u32};
 use nandu_device::{Device, IoBuffer, Request};
 use nandu_drives::profile::{Profile, SimOptions};
@@ -303,7 +301,7 @@ fn late_points(
         };
         let memory_pages = u64::from(memory_pages);
         let budget =
-            Budget { memory_pages, write_bytes: None, pool: common::POOL, worker_count: 1 };
+            Budget { memory_pages, write_bytes: None, pool: crate::common::POOL, worker_count: 1 };
         let with_inputs = |answer: &mut dyn FnMut(Join<'_>, &Execution) -> u64| {
             database.drop_cached_pages().expect("the device is sound");
             let tables = database.read();
@@ -385,7 +383,7 @@ fn point(
     let budget = Budget {
         memory_pages: u64::from(memory_pages),
         write_bytes: None,
-        pool: common::POOL,
+        pool: crate::common::POOL,
         worker_count: 1,
     };
     let limits = Limits {
@@ -577,7 +575,7 @@ fn estimated_times_are_as_close_as_the_document_says_and_the_choice_is_good() {
     if let Ok(path) = std::env::var(RESULT) {
         let of_size = if size > 1 { format!("{SIZE}={size} ") } else { String::new() };
         let result = SweepResult {
-            command: format!("{RESULT}=FILE {of_size}cargo test -p nandu-query --test times"),
+            command: format!("{RESULT}=FILE {of_size}cargo test -p nandu-query --test all times"),
             drives: subjects,
             drive_seed: DRIVE_SEED,
             measurement_seed: MEASUREMENT_SEED,

@@ -1,9 +1,7 @@
 //! What ends a join early: a full disk, a damaged page, Ctrl-C. Each says so, leaves no spill file, and
 //! leaves the database to others.
 
-mod common;
-
-use common::{Inputs, Scale, controlled_device, count_pairs, database, plans_in};
+use crate::common::{Inputs, Scale, controlled_device, count_pairs, database, plans_in};
 use nandu_query::join::JoinType;
 use nandu_query::plan::{ChunkRule, Plan};
 use nandu_query::{Execution, JoinKind, QueryError};
@@ -22,7 +20,7 @@ fn run(tables: &Tables, plan: &Plan, stop: Arc<AtomicBool>) -> Result<u64, Query
     let inputs = Inputs::open(tables)?;
     // A leaf that was asked for ahead and came damaged once is read again, and good then.
     let reads_ahead = plan.kind != JoinKind::IndexSortMerge;
-    let limits = common::limits(PAGE_BYTES, MEMORY_PAGES, reads_ahead);
+    let limits = crate::common::limits(PAGE_BYTES, MEMORY_PAGES, reads_ahead);
     let io = tables.engine().data_io();
     let execution = Execution::new(limits, io.clone(), io, None, stop);
     let join = inputs.join(JoinType::Inner);

@@ -8,9 +8,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{count_pairs, execution_on, memory_device};
+use crate::common::{count_pairs, execution_on, memory_device};
 use nandu_base::{Rng, to_index};
 use nandu_query::cost::{CostModel, CpuCosts, DeviceCosts, RelationStats};
 use nandu_query::join::{Join, JoinInput, JoinType};
@@ -133,7 +131,7 @@ impl Subject<'_> {
     fn run(&self, plan: &Plan, budget: u64) -> Result<u64, String> {
         let limits = Limits {
             write_budget_bytes: Some(budget),
-            ..common::limits(PAGE_BYTES, self.memory_pages, self.reads_ahead)
+            ..crate::common::limits(PAGE_BYTES, self.memory_pages, self.reads_ahead)
         };
         let execution = execution_on(self.tables, limits);
         let input = |relation| JoinInput { relation, key: &self.key };

@@ -2,14 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "test helpers fail like tests")]
 
-mod sqlite_support;
-
+use crate::sqlite_support::{ForeignPages, our_rows, sqlite_rows, to_sqlite};
 use nandu_base::Rng;
 use nandu_storage::StorageError;
 use nandu_storage::sqlite::{FileHeader, Value, check_beside};
 use proptest::prelude::*;
 use rusqlite::{Connection, params_from_iter};
-use sqlite_support::{ForeignPages, our_rows, sqlite_rows, to_sqlite};
 use std::path::Path;
 
 /// Makes a file by `setup` and has `check` compare what both read of table `t`.
@@ -39,15 +37,16 @@ fn check_lookups(pages: &ForeignPages, expected: &[(i64, Vec<Value>)]) {
     let (schema, tree) = pages.open().unwrap().table("t").unwrap();
     let mut rowids = Vec::new();
     for (rowid, values) in expected.iter().step_by(expected.len() / 50 + 1) {
-        let found =
-            tree.get(pages, *rowid, |record| sqlite_support::values_of(&schema, *rowid, &record));
+        let found = tree.get(pages, *rowid, |record| {
+            crate::sqlite_support::values_of(&schema, *rowid, &record)
+        });
         assert_eq!(found.unwrap().as_ref(), Some(values));
         rowids.extend([*rowid, rowid.wrapping_add(1)]);
     }
     rowids.sort_unstable();
     let mut found = vec![None; rowids.len()];
     tree.get_batch(pages, &rowids, |index, record| {
-        let values = sqlite_support::values_of(&schema, rowids[index], &record);
+        let values = crate::sqlite_support::values_of(&schema, rowids[index], &record);
         assert_eq!(found[index].replace(values), None, "each row comes once");
     })
     .unwrap();

@@ -2,15 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "test helpers fail like tests")]
 
-mod sqlite_support;
-
+use crate::sqlite_support::{
+    FILE, LoggingPages, integrity, our_rows, replay, sqlite_rows, write_file,
+};
 use nandu_base::Rng;
 use nandu_storage::ReadPages;
 use nandu_storage::access::MemoryPages;
 use nandu_storage::sqlite::{self, FillFactor, HeapTable, TableSchema, Value, encode_record};
 use proptest::prelude::*;
 use rusqlite::Connection;
-use sqlite_support::{FILE, LoggingPages, integrity, our_rows, replay, sqlite_rows, write_file};
 use std::collections::BTreeMap;
 
 const TWO_COLUMNS: &str = "CREATE TABLE t(k INT NOT NULL, pad BLOB)";

@@ -7,15 +7,13 @@
 
 #![allow(clippy::unwrap_used, reason = "test helpers fail like tests")]
 
-mod sqlite_support;
-
+use crate::sqlite_support::{FILE, integrity};
 use nandu_storage::access::apply_common;
 use nandu_storage::sqlite::{
     self, FillFactor, HeapTable, SqliteFile, TableSchema, ValueRef, encode_record, lock_byte_page,
 };
 use nandu_storage::{ChangePages, PageAddress, PageOperation, ReadPages, StorageError};
 use rusqlite::Connection;
-use sqlite_support::{FILE, integrity};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{Seek, SeekFrom, Write};

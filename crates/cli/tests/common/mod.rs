@@ -1,7 +1,8 @@
 //! Runs the program as a user would, in a directory of its own.
 
-#![allow(dead_code, reason = "each test file is a crate of its own and uses a part of this")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot start its program has failed")]
+
+pub(crate) mod schema;
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;

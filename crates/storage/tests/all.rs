@@ -1,0 +1,8 @@
+//! Tests from outside, in one program: it is linked once, and those of several files run side by side.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod sqlite_files;
+mod sqlite_heap;
+mod sqlite_large;
+mod sqlite_support;
