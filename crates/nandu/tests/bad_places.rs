@@ -243,7 +243,7 @@ fn a_full_file_system_fails_the_transaction_and_leaves_the_database_intact() {
     // Sizes of ulimit are in blocks of 512 or 1024 bytes, as the shell likes.
     command.args(["-c", "trap '' XFSZ; ulimit -f 4096; exec \"$0\" \"$@\""]);
     command.arg(std::env::current_exe().unwrap());
-    command.args(["--exact", "plays_a_part_in_another_test", "--nocapture"]);
+    command.args(["--exact", "bad_places::plays_a_part_in_another_test", "--nocapture"]);
     command.env(DIRECTORY, place.path().join("shop")).stdin(Stdio::null());
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);

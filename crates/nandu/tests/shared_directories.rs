@@ -86,7 +86,7 @@ fn row_count(tables: &Tables) -> Result<i64, StorageError> {
 
 fn second(part: &str, directory: &Path, kind: PropagationKind) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "plays_a_part_in_another_test", "--nocapture"]);
+    command.args(["--exact", "shared_directories::plays_a_part_in_another_test", "--nocapture"]);
     let place = directory.to_str().unwrap();
     let number = PropagationKind::ALL.iter().position(|&one| one == kind).unwrap();
     command.env(PART, format!("{part} {number} {place}"));
