@@ -17,7 +17,7 @@ const TINY: &str = "title = \"Tiny\"\nquestion = \"q\"\nmethod = \"Equation 2.2.
     [[shape]]\nclass = \"own\"\nkind = \"value_within\"\nseries = \"dynamic\"\nlow = 460\nhigh = 470\n";
 
 /// What `command` of the schema is printed by these words, in an order in which each finds what it needs.
-const RUNS: [(&str, &str); 65] = [
+const RUNS: [(&str, &str); 66] = [
     ("run", "run tiny/one --out out"),
     ("run PAPER", "run tiny --out out"),
     ("list", "list"),
@@ -48,6 +48,7 @@ const RUNS: [(&str, &str); 65] = [
     ("load", "load csv rows.csv --table rows of_csv"),
     ("load", "load parquet rows.parquet --table rows of_parquet"),
     ("load", "load sqlite rows.sqlite of_sqlite"),
+    ("load tpox", "load tpox --size 20KB bank"),
     ("explain", "explain shop customer.c_custkey orders.o_custkey --memory 256KiB"),
     ("explain", "explain shop customer.c_custkey orders.o_custkey --memory 256KiB --analyze"),
     ("explain --sweep", "explain shop customer.c_custkey orders.o_custkey --sweep 256KiB"),

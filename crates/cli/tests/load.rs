@@ -195,6 +195,54 @@ fn ctrl_c_ends_a_load_and_leaves_no_table() {
 }
 
 #[test]
+fn the_documents_of_tpox_are_loaded_and_found_sound_by_seed() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let words = ["load", "tpox", "--size", "40KB", "--mapping", "prefix", "--json", "--seed", "3"];
+    let load = |to| {
+        let json = stdout_of(directory, &[&words[..], &[to]].concat());
+        serde_json::from_str::<serde_json::Value>(&json).unwrap()
+    };
+    let json = load("bank");
+    assert_eq!((&json["mapping"], &json["size_bytes"]), (&"prefix".into(), &40_000.into()));
+    let counts = json["documents"].as_array().unwrap().iter().map(|it| &it["subtree_count"]);
+    assert_eq!(counts.collect::<Vec<_>>(), [3, 9, 2]);
+    load("again");
+    for name in ["custacc", "order", "security"] {
+        let [one, other] = ["bank", "again"]
+            .map(|database| stdout_of(directory, &["xml", "export", database, "--name", name]));
+        assert!(one == other && one.contains(&format!("<{name}>")), "{one}");
+        stdout_of(directory, &["xml", "check", "bank", "--name", name]);
+    }
+    let before = names(&directory.join("bank"));
+    let said = failure_of(directory, &[&words[..], &["bank"]].concat(), 2);
+    assert!(said.contains("a document custacc already; name another directory"), "{said}");
+    assert_eq!(names(&directory.join("bank")), before);
+    let said = failure_of(directory, &["load", "tpox", "--size", "19KB", "small"], 2);
+    assert!(said.contains("20KB has one of each") && !directory.join("small").exists(), "{said}");
+}
+
+#[test]
+fn ctrl_c_ends_a_load_of_documents_and_leaves_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let mut child = start(directory, &["load", "tpox", "--size", "10GB", "bank"]);
+    let bank = directory.join("bank");
+    let is_under_way = || {
+        let files = std::fs::read_dir(&bank).into_iter().flatten().flatten();
+        files.into_iter().any(|file| file.file_name().to_string_lossy().contains("custacc-nodes"))
+    };
+    while !is_under_way() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+        std::thread::yield_now();
+    }
+    interrupt(&child);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", common::stderr(&output));
+    assert!(!bank.exists(), "the database was made for the load");
+}
+
+#[test]
 fn a_load_that_is_killed_leaves_what_the_next_one_replaces() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();

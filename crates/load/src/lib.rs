@@ -1,4 +1,4 @@
-//! Floor 5: rows from outside into tables: generated ones, CSV, Parquet, files of SQLite.
+//! Floor 4: rows from outside into tables: generated ones, CSV, Parquet, files of SQLite.
 //!
 //! ```text
 //!   Dataset (TPC-H, S001, S000) ─┐
@@ -6,7 +6,7 @@
 //!   ParquetRows, SqliteRows     ─┘                    └─► LoadObserver: how far, stop?
 //! ```
 //!
-//! Documents of XML (`tpox`) are texts, for whoever stores them.
+//! Documents of XML (`tpox`) are texts, or documents of a database (`Tpox::store`).
 //!
 //! A simulated drive is loaded like a real one: the database is the caller's.
 //!
@@ -54,4 +54,4 @@ pub use parquet_writer::ParquetWriter;
 pub use source::{RowSink, RowSource};
 pub use sqlite_file::SqliteRows;
 pub use tpch::{TpchComments, TpchTable};
-pub use tpox::{Tpox, TpoxCollection, TpoxText};
+pub use tpox::{Tpox, TpoxCollection, TpoxObserver, TpoxText};

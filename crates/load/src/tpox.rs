@@ -18,9 +18,12 @@
 mod customer;
 mod order;
 mod security;
+mod store;
 #[cfg(test)]
 mod tests;
 mod words;
+
+pub use store::TpoxObserver;
 
 use crate::LoadError;
 use nandu_base::{Rng, to_index};

@@ -1,7 +1,10 @@
-//! `nandu load`: makes tables in a database from generated rows, CSV, Parquet or files of SQLite.
+//! `nandu load`: makes tables in a database from generated rows, CSV, Parquet or files of SQLite, and
+//! documents of XML.
 //!
 //! 1. All tables of one call are made in one transaction: after an error or Ctrl-C there is none of
 //!    them, nor a database that was made for them.
+
+mod tpox;
 
 use crate::Context;
 use crate::database;
@@ -24,7 +27,7 @@ use nandu_probe::table::Table;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// Make tables from generated rows, CSV, Parquet or a file of SQLite
+/// Make tables from generated rows, CSV, Parquet or a file of SQLite, or documents of XML
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -38,6 +41,7 @@ Examples:
   nandu load csv people.csv --table people --pax shop
   nandu load sqlite chinook.db music
   nandu load sqlite chinook.db --table Track --as tracks --key TrackId music
+  nandu load tpox --size 10MB bank
 
 The database is made if there is none. Rows do not pass the log, so any number will do, and \
 a load that ends early leaves nothing. `nandu db` reads and checks what was loaded.")]
@@ -56,6 +60,8 @@ enum Source {
     Parquet(ParquetArguments),
     /// A file in SQLite's format, of any program: all its tables, or some
     Sqlite(SqliteArguments),
+    /// XML documents of the benchmark TPoX: customers, orders and securities
+    Tpox(tpox::TpoxArguments),
 }
 
 #[derive(Debug, Args)]
@@ -182,6 +188,17 @@ struct CommonArguments {
     #[arg(long, default_value = "80", value_name = "PERCENT",
           value_parser = clap::value_parser!(u32).range(50..=100))]
     fill: u32,
+    /// Pages of the database that a PAX page spans
+    #[arg(long, default_value = "256", value_name = "PAGES",
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(SPAN_PAGES_MAX)))]
+    span_pages: u32,
+    #[command(flatten)]
+    place: PlaceArguments,
+}
+
+/// Of the database that is filled, whatever goes into it.
+#[derive(Debug, Args)]
+struct PlaceArguments {
     /// Memory: three quarters for the buffer pool, one to sort in
     #[arg(long, default_value = "256MiB", value_parser = super::parse_size, value_name = "SIZE")]
     memory: ByteCount,
@@ -194,10 +211,6 @@ struct CommonArguments {
     /// Any setting of the engine, such as propagation=log_structured
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Pages of the database that a PAX page spans
-    #[arg(long, default_value = "256", value_name = "PAGES",
-          value_parser = clap::value_parser!(u32).range(1..=i64::from(SPAN_PAGES_MAX)))]
-    span_pages: u32,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -271,6 +284,7 @@ pub(crate) fn run(arguments: &LoadArguments, context: &Context) -> Result<(), Fa
             let jobs = context.interrupt.before_work(|| sqlite_jobs(arguments))?;
             load(&arguments.database, jobs, &arguments.common, context)
         }
+        Source::Tpox(arguments) => tpox::run(arguments, context),
     }
 }
 
@@ -381,12 +395,9 @@ fn load(
     context: &Context,
 ) -> Result<(), Failure> {
     let stopwatch = Stopwatch::start();
-    let what = format!("--memory {}", common.memory);
-    crate::memory::check_possible(common.memory, &what, "give less")?;
-    let mut options = DatabaseOptions::default();
-    options.settings.pool_bytes = common.memory.0 - common.memory.0 / 4;
-    let (page, log, set) = (common.page_size, common.log_size, &common.set[..]);
-    let wishes = database::Wishes { page, log, set };
+    let memory = common.place.memory;
+    let options = common.place.options(memory.0 - memory.0 / 4)?;
+    let wishes = common.place.wishes();
     let (reports, restart) = database::fill(directory, options, wishes, |database| {
         let progress = Progress::new(context, jobs.len());
         let mut watch = Watch { progress, table: String::new() };
@@ -400,7 +411,7 @@ fn load(
         format!("{} in {}", counted(loaded.report.row_count, "row"), loaded.table)
     };
     let done = tables.iter().map(rows).collect::<Vec<_>>().join(", ");
-    let told = tell(Summary { tables, seconds, restart }, common.json, context);
+    let told = tell(Summary { tables, seconds, restart }, common.place.json, context);
     database::answered(told, &done)
 }
 
@@ -424,9 +435,25 @@ fn tell(summary: Summary<'_>, as_json: bool, context: &Context) -> Result<(), Fa
     context.output.line(&format!("{seconds:.1} s"))
 }
 
+impl PlaceArguments {
+    /// How a database is opened, with a buffer pool of so many bytes.
+    fn options(&self, pool_bytes: u64) -> Result<DatabaseOptions, Failure> {
+        let what = format!("--memory {}", self.memory);
+        crate::memory::check_possible(self.memory, &what, "give less")?;
+        let mut options = DatabaseOptions::default();
+        options.settings.pool_bytes = pool_bytes;
+        Ok(options)
+    }
+
+    fn wishes(&self) -> database::Wishes<'_> {
+        database::Wishes { page: self.page_size, log: self.log_size, set: &self.set }
+    }
+}
+
 impl CommonArguments {
     fn options(&self) -> LoadOptions {
-        let mut options = LoadOptions { sort_bytes: self.memory.0 / 4, ..LoadOptions::default() };
+        let sort_bytes = self.place.memory.0 / 4;
+        let mut options = LoadOptions { sort_bytes, ..LoadOptions::default() };
         (options.fill.low_permille, options.fill.high_permille) = (self.fill * 10, self.fill * 10);
         options
     }

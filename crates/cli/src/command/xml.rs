@@ -93,8 +93,9 @@ enum Action {
     },
 }
 
+/// A mapping by its name.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum MappingArgument {
+pub(crate) enum MappingArgument {
     /// A record for each node, with its whole label
     Full,
     /// A record for each node, with what differs from the label before
@@ -310,7 +311,8 @@ fn check(directory: &Path, name: &str, as_json: bool, context: &Context) -> Resu
 }
 
 impl MappingArgument {
-    const fn kind(self) -> MappingKind {
+    /// What it names.
+    pub(crate) const fn kind(self) -> MappingKind {
         match self {
             Self::Full => MappingKind::Full,
             Self::Prefix => MappingKind::Prefix,

@@ -1,7 +1,12 @@
 //! What a collection of TPoX keeps to: references, bytes, sizes, the grammar.
 
 use super::*;
+use nandu_device::{Geometry, MemoryConfig, MemoryDevice};
+use nandu_storage::volume::DeviceVolume;
+use nandu_storage::{Database, Settings, Volumes};
+use nandu_xml::{Document, MappingKind, XmlError, check, export};
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::Command;
 
 /// What the elements of the three collections may have in them, as the benchmark's schemas say.
@@ -140,6 +145,82 @@ fn documents_keep_to_the_grammar_of_the_benchmark() {
         let said = String::from_utf8_lossy(&lint.stderr);
         assert!(lint.status.success(), "{}", said.chars().take(2_000).collect::<String>());
     }
+}
+
+/// A database in memory with room for some megabytes.
+fn database() -> Database {
+    let geometry = Geometry { sector_bytes: 512, sector_count: 32 << 11 };
+    let device = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
+    let data = Box::new(DeviceVolume::format(Box::new(device)).unwrap());
+    let (log_bytes, checkpoint_bytes) = (4 << 20, 1 << 20);
+    let settings = Settings { log_bytes, checkpoint_bytes, ..Settings::default() };
+    Database::create(Volumes::new(data, None), &settings, 1).unwrap()
+}
+
+/// A text in canonical form; `None` without the program that makes it.
+fn canonical(place: &Path, text: &[u8]) -> Option<Vec<u8>> {
+    let file = place.join("document.xml");
+    std::fs::write(&file, text).unwrap();
+    let Ok(answer) = Command::new("xmllint").args(["--nonet", "--c14n"]).arg(&file).output() else {
+        skip("xmllint is not there (Debian: libxml2-utils): canonical XML is not compared");
+        return None;
+    };
+    assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
+    Some(answer.stdout)
+}
+
+#[test]
+fn stored_collections_come_out_as_their_texts_in_canonical_form() {
+    let tpox = Tpox::new(100_000, 5).unwrap();
+    let place = tempfile::tempdir().unwrap();
+    for mapping in MappingKind::ALL {
+        let database = database();
+        let mut write = database.write().unwrap();
+        let reports = tpox.store(&mut write, mapping, &mut ()).unwrap();
+        write.commit().unwrap();
+        let read = database.read();
+        for (collection, report) in TpoxCollection::ALL.into_iter().zip(reports) {
+            let document = Document::open(&read, collection.name()).unwrap();
+            let text = text(&tpox, collection);
+            assert_eq!(report.plain_bytes, text.len() as u64);
+            assert_eq!(document.mapping(), mapping);
+            let found = check(&read, &document).unwrap();
+            assert!(found.findings.is_empty(), "{:?}", found.findings);
+            assert_eq!(found.counts, report.counts);
+            let mut exported = Vec::new();
+            export(&read, &document, &mut exported).unwrap();
+            let [one, other] = [text.as_bytes(), &exported].map(|it| canonical(place.path(), it));
+            assert!(one == other, "{collection:?} in {mapping:?}");
+        }
+    }
+}
+
+#[test]
+fn collections_are_stored_together_or_not_at_all() {
+    struct Stop(u32);
+    impl TpoxObserver for Stop {
+        fn bytes_stored(&mut self, collection: TpoxCollection, byte_count: u64, fraction: f64) {
+            assert!(byte_count > 0 && (0.0..=1.0).contains(&fraction), "{fraction}");
+            self.0 += u32::from(collection == TpoxCollection::Order);
+        }
+        fn is_cancelled(&self) -> bool {
+            self.0 > 0
+        }
+    }
+    let (tpox, database) = (Tpox::new(100_000, 5).unwrap(), database());
+    let store = |observer: &mut dyn TpoxObserver| {
+        let mut write = database.write().unwrap();
+        let stored = tpox.store(&mut write, MappingKind::Prefix, observer);
+        if stored.is_ok() {
+            write.commit().unwrap();
+        }
+        stored
+    };
+    assert!(matches!(store(&mut Stop(0)), Err(XmlError::Cancelled)));
+    assert_eq!(database.read().definitions().unwrap().count(), 0);
+    store(&mut ()).unwrap();
+    let refused = store(&mut ()).unwrap_err().to_string();
+    assert!(refused.contains("a document custacc already"), "{refused}");
 }
 
 #[test]
