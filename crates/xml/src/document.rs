@@ -16,12 +16,13 @@ use crate::tree_writer::Counts;
 use crate::varint;
 use crate::vocabulary::{Name, Vocabulary};
 use nandu_storage::StorageError;
-use nandu_storage::database::{TableStat, Tables};
+use nandu_storage::database::{EntryRange, TableStat, Tables};
 use serde::Serialize;
 
 /// The version of the format that is written and read.
 const FORMAT_VERSION: u8 = 1;
-const HEAD: u8 = 0;
+/// The key of the catalogue's head, which every change of a document writes.
+pub(crate) const HEAD: u8 = 0;
 const NAME: u8 = 1;
 const CLASS: u8 = 2;
 
@@ -189,6 +190,33 @@ impl Document {
             catalog.add(key, value).map_err(|what| damaged(what.to_owned()))?;
         }
         Ok(Self { name: name.to_owned(), catalog })
+    }
+
+    /// Takes the names, paths and counts that came since it was opened; of paths that were there
+    /// the counts of then stay.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(crate) fn renew(&mut self, tables: &Tables) -> Result<(), XmlError> {
+        let catalog = DocumentNames::of(&self.name).catalog;
+        let head = tables.value(&catalog, &[HEAD], Catalog::decode_head)?;
+        let head = head.unwrap_or_else(|| Err("its catalogue has no head".to_owned()));
+        let head = head.map_err(|what| self.damaged(what))?;
+        for kind in [NAME, CLASS] {
+            let next = match kind {
+                NAME => self.vocabulary().names().len(),
+                _ => self.synopsis().classes().len(),
+            };
+            let (first, end) = (key_of(kind, nandu_base::to_u32(next as u64)), [kind + 1]);
+            let range = EntryRange::of(&catalog).at_least(&first).less_than(&end);
+            let mut entries = tables.entries(range.with_ahead_count(0))?;
+            while let Some((key, value)) = entries.next_entry()? {
+                self.catalog.add(key, value).map_err(|what| self.damaged(what))?;
+            }
+        }
+        let Catalog { vocabulary, synopsis, .. } = std::mem::replace(&mut self.catalog, head);
+        (self.catalog.vocabulary, self.catalog.synopsis) = (vocabulary, synopsis);
+        Ok(())
     }
 
     /// What it is called.

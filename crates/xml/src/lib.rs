@@ -4,6 +4,7 @@
 //! ```text
 //!   import      text ─► nodes ─► records            export, check      records ─► nodes ─► text
 //!   edit        the containers around a change
+//!   subtree     the containers of a node, into memory
 //!      │                                               │
 //!   tree_writer   labels and classes of nodes       walk   which elements begin and end
 //!      └───────────────┬───────────────────────────────┘
@@ -49,6 +50,7 @@ mod import;
 pub mod label;
 mod mapping;
 mod record;
+mod subtree;
 mod synopsis;
 mod tree_writer;
 mod varint;
@@ -68,6 +70,7 @@ pub use import::{
 pub use label::{LABEL_BYTES_MAX, Label, LabelError};
 pub use mapping::MappingKind;
 pub use record::{NodeKind, ValueType};
+pub use subtree::{Subtree, SubtreeReader, ValueTeller, values_of};
 pub use synopsis::{CLASS_COUNT_MAX, ClassId, PathClass, StepKind, Synopsis};
 pub use tree_writer::Counts;
 pub use vocabulary::{Name, NameId, Vocabulary};

@@ -8,16 +8,23 @@
 use crate::container::ContainerReader;
 use crate::document::{Document, DocumentNames};
 use crate::error::XmlError;
-use crate::label;
+use crate::label::{self, Label};
 use crate::mapping::MappingKind;
 use crate::record::{NodeKind, Record};
 use crate::synopsis::{ClassId, StepKind, Synopsis};
-use nandu_storage::database::Tables;
+use nandu_storage::database::{EntryRange, Tables};
+use std::ops::Bound;
 
 /// Who hears of the nodes of a document.
 pub(crate) trait NodeVisitor {
     /// An element begins.
     fn open(&mut self, class: ClassId) -> Result<(), XmlError>;
+    /// The same, for who wants its label, too.
+    #[inline]
+    fn open_at(&mut self, class: ClassId, label: &[u8]) -> Result<(), XmlError> {
+        let _ = label;
+        self.open(class)
+    }
     /// The innermost element ends.
     fn close(&mut self, class: ClassId) -> Result<(), XmlError>;
     /// Another node, or a part of one.
@@ -38,6 +45,8 @@ struct Walker {
     goes_on: bool,
     /// Whether the last record says that the innermost element is empty.
     is_empty: bool,
+    /// How many of the open elements are not told of.
+    base_count: usize,
 }
 
 /// Tells `visitor` of all nodes of a document, in order.
@@ -54,44 +63,128 @@ pub(crate) fn walk(
     let mut entries = tables.entries(nodes.as_str())?;
     let mut walker = Walker::default();
     let mut label = Vec::new();
-    let (mapping, synopsis) = (document.mapping(), document.synopsis());
     while let Some((key, value)) = entries.next_entry()? {
         look(key, value)?;
-        let damaged =
-            |what: &str| document.damaged(format!("{what}, in the container of {key:02x?}"));
+        let damaged = |what: &str| damaged_in(document, key, what);
         let mut reader =
-            ContainerReader::new(mapping, (key, value), &mut label).map_err(damaged)?;
+            ContainerReader::new(document.mapping(), (key, value), &mut label).map_err(damaged)?;
         while let Some(record) = reader.next_record().map_err(damaged)? {
-            if record.is_continued != walker.goes_on {
-                return Err(damaged("a part of a value is missing"));
-            }
-            walker.goes_on = record.goes_on;
-            if record.is_continued {
-                visitor.leaf(&record)?;
-                continue;
-            }
-            if record.label <= &walker.last[..] {
-                return Err(damaged("a record has a label that is out of order"));
-            }
-            walker.last.clear();
-            walker.last.extend_from_slice(record.label);
-            walker.close(Some(record.label), visitor)?;
-            walker.open(synopsis, mapping, &record).map_err(damaged)?;
-            for &(_, class) in &walker.missing {
-                visitor.open(class)?;
-            }
-            if record.kind != NodeKind::Element {
-                visitor.leaf(&record)?;
-            }
+            walker.take(document, key, &record, visitor)?;
         }
     }
-    if walker.goes_on {
-        return Err(document.damaged("the end of its last value is missing"));
+    walker.end(document, visitor)
+}
+
+/// Tells `visitor` of a node and all that is in it, in order. False if there is no such node.
+///
+/// # Errors
+/// As [`walk`].
+pub(crate) fn walk_in(
+    tables: &Tables,
+    document: &Document,
+    node: &Label,
+    visitor: &mut impl NodeVisitor,
+) -> Result<bool, XmlError> {
+    let nodes = DocumentNames::of(document.name()).nodes;
+    let (start, end) = (node.as_bytes(), node.end());
+    let first = {
+        let range = EntryRange::of(&nodes).between((Bound::Unbounded, Bound::Included(start)));
+        let mut before = tables.entries(range.backward().with_ahead_count(0))?;
+        before.next_entry()?.map_or_else(|| start.to_vec(), |(key, _)| key.to_vec())
+    };
+    let range = EntryRange::of(&nodes).at_least(&first).less_than(&end);
+    let mut entries = tables.entries(range.with_ahead_count(0))?;
+    let mut walker = None;
+    let mut label = Vec::new();
+    'containers: while let Some((key, value)) = entries.next_entry()? {
+        let damaged = |what: &str| damaged_in(document, key, what);
+        let mut reader =
+            ContainerReader::new(document.mapping(), (key, value), &mut label).map_err(damaged)?;
+        while let Some(record) = reader.next_record().map_err(damaged)? {
+            if record.label < start {
+                continue;
+            }
+            if record.label >= &end[..] {
+                break 'containers;
+            }
+            if walker.is_none() {
+                walker = Some(Walker::in_parent_of(node, document, &record).map_err(damaged)?);
+            }
+            let walker = walker.as_mut().expect("it was just made");
+            walker.take(document, key, &record, visitor)?;
+        }
     }
-    walker.close(None, visitor)
+    match walker {
+        Some(walker) => walker.end(document, visitor).map(|()| true),
+        None => Ok(false),
+    }
+}
+
+fn damaged_in(document: &Document, key: &[u8], what: &str) -> XmlError {
+    document.damaged(format!("{what}, in the container of {key:02x?}"))
 }
 
 impl Walker {
+    /// Inside of the element above a node, of which this is the first record. Says which rule is
+    /// broken.
+    fn in_parent_of(
+        node: &Label,
+        document: &Document,
+        record: &Record<'_>,
+    ) -> Result<Self, &'static str> {
+        let mut class = record.class;
+        let mut level = label::level(record.label);
+        if !matches!(record.kind, NodeKind::Element | NodeKind::Attribute | NodeKind::Namespace) {
+            level = level.saturating_sub(1);
+        }
+        while level >= node.level() && level > 0 {
+            let own = document.synopsis().get(class).ok_or("a record has an unknown class")?;
+            (class, level) = (own.parent, level - 1);
+        }
+        let above = label::parent(node.as_bytes()).unwrap_or_default();
+        let open = if above.is_empty() { Vec::new() } else { vec![(above.len(), class)] };
+        Ok(Self { label: above.to_vec(), base_count: open.len(), open, ..Self::default() })
+    }
+
+    /// Tells of a record, which lies in the container of this key, and of elements that begin and
+    /// end before it.
+    #[inline]
+    fn take(
+        &mut self,
+        document: &Document,
+        key: &[u8],
+        record: &Record<'_>,
+        visitor: &mut impl NodeVisitor,
+    ) -> Result<(), XmlError> {
+        let damaged = |what: &str| damaged_in(document, key, what);
+        if record.is_continued != self.goes_on {
+            return Err(damaged("a part of a value is missing"));
+        }
+        self.goes_on = record.goes_on;
+        if record.is_continued {
+            return visitor.leaf(record);
+        }
+        if record.label <= &self.last[..] {
+            return Err(damaged("a record has a label that is out of order"));
+        }
+        self.last.clear();
+        self.last.extend_from_slice(record.label);
+        self.close(Some(record.label), visitor)?;
+        self.open(document.synopsis(), document.mapping(), record).map_err(damaged)?;
+        for &(label_bytes, class) in &self.missing {
+            visitor.open_at(class, &record.label[..label_bytes])?;
+        }
+        if record.kind == NodeKind::Element { Ok(()) } else { visitor.leaf(record) }
+    }
+
+    /// Ends what is open.
+    fn end(mut self, document: &Document, visitor: &mut impl NodeVisitor) -> Result<(), XmlError> {
+        if self.goes_on {
+            return Err(document.damaged("the end of its last value is missing"));
+        }
+        self.close(None, visitor)
+    }
+
     /// Ends the elements that `next` is not below.
     #[inline]
     fn close(
@@ -99,7 +192,8 @@ impl Walker {
         next: Option<&[u8]>,
         visitor: &mut impl NodeVisitor,
     ) -> Result<(), XmlError> {
-        while let Some(&(label_bytes, class)) = self.open.last() {
+        while self.open.len() > self.base_count {
+            let &(label_bytes, class) = self.open.last().expect("one is open");
             if next.is_some_and(|next| label::is_ancestor(&self.label[..label_bytes], next)) {
                 break;
             }

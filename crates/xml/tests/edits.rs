@@ -7,7 +7,11 @@ mod common;
 
 use common::{exported, imported};
 use nandu_storage::Database;
-use nandu_xml::{Document, Editor, Label, MappingKind, Spot, XmlError, check};
+use nandu_xml::xpath::{Node, write_node};
+use nandu_xml::{
+    ClassId, Document, Editor, Label, MappingKind, Spot, Subtree, SubtreeReader, XmlError, check,
+    values_of,
+};
 use proptest::prelude::*;
 
 /// Changes the document `doc` in a transaction.
@@ -205,4 +209,113 @@ fn apply(
         }
     }
     Ok(())
+}
+
+/// A node of a subtree as text.
+fn written(subtree: Subtree<'_>, node: Node) -> String {
+    let mut bytes = Vec::new();
+    write_node(subtree.fragment(), node, &mut bytes);
+    String::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn a_subtree_is_read_by_its_label_as_it_is_in_the_whole() {
+    let long = "long text that needs containers of its own; ".repeat(100);
+    let text = format!(
+        "<a xmlns=\"u\" x=\"1\"><b><c/>one<d y=\"{long}\">{long}<e>in</e>tail</d><!--{long}--></b>         <p:f xmlns:p=\"v\"><?go on?><p:g>2</p:g></p:f>{long}<h/></a>"
+    );
+    for mapping in MappingKind::ALL {
+        let (database, _) = imported(mapping, &text);
+        let read = database.read();
+        let mut whole = SubtreeReader::open(&read, "doc").unwrap();
+        let mut part = SubtreeReader::open(&read, "doc").unwrap();
+        let whole = whole.read(&read, &root()).unwrap().unwrap();
+        whole.fragment().audit();
+        assert_eq!(written(whole, 1), text);
+        assert_eq!(whole.label(0), Label::document());
+        let node_count = Node::try_from(whole.fragment().node_count()).unwrap();
+        assert_eq!(node_count, 21);
+        for node in 1..node_count {
+            let label = whole.label(node);
+            assert_eq!(
+                label.parent().unwrap(),
+                whole.label(whole.fragment().parent(node).unwrap())
+            );
+            let found = part.read(&read, &label).unwrap().unwrap();
+            found.fragment().audit();
+            assert_eq!(written(found, 1), written(whole, node), "{mapping:?} {label:?}");
+            assert_eq!((found.label(1), found.label(0)), (label.clone(), label.parent().unwrap()));
+            assert_eq!(found.fragment().class(1), whole.fragment().class(node));
+            let below = whole.fragment().end(node) - node;
+            let found_count = Node::try_from(found.fragment().node_count()).unwrap();
+            assert_eq!(found_count, 1 + below, "nothing beside it");
+            // Nobody stands in a gap.
+            if !label.is_attribute() {
+                let before = label.before().unwrap();
+                let is_taken = (1..node_count).any(|other| whole.label(other) == before);
+                assert_eq!(part.read(&read, &before).unwrap().is_some(), is_taken, "{before:?}");
+            }
+        }
+        assert!(part.read(&read, &root().after().unwrap()).unwrap().is_none());
+        let all = part.read(&read, &Label::document()).unwrap().unwrap();
+        assert_eq!(written(all, 0), text);
+    }
+}
+
+#[test]
+fn a_reader_follows_a_document_to_its_new_names_and_to_another_document() {
+    let (database, _) = imported(MappingKind::Elementless, "<a><b>1</b></a>");
+    let mut reader = SubtreeReader::open(&database.read(), "doc").unwrap();
+    edit(&database, |editor| editor.insert(&Spot::LastIn(root()), "<c d='2'><e/></c>")).unwrap();
+    let read = database.read();
+    reader.renew(&read).unwrap();
+    let found = reader.read(&read, &root()).unwrap().unwrap();
+    assert_eq!(written(found, 1), "<a><b>1</b><c d=\"2\"><e/></c></a>");
+    let fresh = Document::open(&read, "doc").unwrap();
+    assert_eq!(reader.document().synopsis().classes().len(), fresh.synopsis().classes().len());
+    drop(read);
+    let mut write = database.write().unwrap();
+    write.drop_table("doc-nodes").unwrap();
+    write.drop_table("doc-catalog").unwrap();
+    let other = ("other", &b"<x><y z='3'/></x>"[..]);
+    nandu_xml::import(&mut write, "doc", MappingKind::Full, other, &mut ()).unwrap();
+    write.commit().unwrap();
+    let read = database.read();
+    reader.renew(&read).unwrap();
+    let found = reader.read(&read, &root()).unwrap().unwrap();
+    assert_eq!(written(found, 1), "<x><y z=\"3\"/></x>");
+}
+
+#[test]
+fn values_of_paths_are_told_with_their_labels_in_order() {
+    let long = "v".repeat(5_000);
+    let text = format!("<a><b id='1'>x<c/>y</b><b id='{long}'/><d id='3'>{long}</d></a>");
+    for mapping in MappingKind::ALL {
+        let (database, _) = imported(mapping, &text);
+        let read = database.read();
+        let document = Document::open(&read, "doc").unwrap();
+        let class = |path: &str| {
+            let mut numbers = (0_u32..).map(ClassId).zip(document.synopsis().classes());
+            numbers.find(|(class, _)| document.path_of(*class) == path).unwrap().0
+        };
+        let classes = ["/a/b/@id", "/a/b", "/a/d"].map(class).into();
+        let mut found = Vec::new();
+        let mut tell = |label: &Label, class: ClassId, value: &str| {
+            found.push((label.clone(), document.path_of(class), value.to_owned()));
+            Ok(())
+        };
+        values_of(&read, &document, &classes, &mut tell).unwrap();
+        let first = root().first_child().unwrap();
+        let second = first.after().unwrap();
+        let expected = [
+            (first.first_attribute().unwrap(), "/a/b/@id", "1"),
+            (first.clone(), "/a/b", "x"),
+            (first, "/a/b", "y"),
+            (second.first_attribute().unwrap(), "/a/b/@id", &long),
+            (second.after().unwrap(), "/a/d", &long),
+        ];
+        let expected =
+            expected.map(|(label, path, value)| (label, path.to_owned(), value.to_owned()));
+        assert_eq!(found, expected, "{mapping:?}");
+    }
 }

@@ -14,12 +14,13 @@ mod region;
 mod tally;
 
 use self::region::{Kept, Region};
-use crate::document::{Document, DocumentNames};
+use crate::document::{Document, DocumentNames, HEAD};
 use crate::error::XmlError;
 use crate::import::{Base, fragment};
 use crate::label::{Label, LabelError};
 use crate::record::NodeKind;
-use nandu_storage::database::WriteTransaction;
+use nandu_storage::StorageError;
+use nandu_storage::database::{Tables, WriteTransaction};
 
 /// Where a fragment goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,14 +45,26 @@ pub struct Editor<'e, 'd> {
 }
 
 impl<'e, 'd> Editor<'e, 'd> {
-    /// Begins to change a document.
+    /// Begins to change a document. Its catalogue is locked before anything of it is read: of two
+    /// who did that and then changed it, one would have to begin again.
     ///
     /// # Errors
-    /// As [`Document::open`].
+    /// As [`Document::open`], or if others are in the way.
     pub fn begin(write: &'e mut WriteTransaction<'d>, name: &str) -> Result<Self, XmlError> {
+        match write.claim_value(&DocumentNames::of(name).catalog, &[HEAD]) {
+            // Which document is missing is the better answer.
+            Ok(()) | Err(StorageError::NotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
         let document = Document::open(write, name)?;
         let stored = document.clone();
         Ok(Self { write, document, stored })
+    }
+
+    /// What the transaction sees, the changes so far among it.
+    #[must_use]
+    pub fn tables(&self) -> &Tables {
+        &*self.write
     }
 
     /// The document as it has become.

@@ -14,6 +14,7 @@ mod prefix;
 use elementless::Elementless;
 use full::Full;
 use prefix::Prefix;
+use serde::{Deserialize, Serialize};
 
 /// What mappings differ in.
 trait Mapping {
@@ -31,7 +32,8 @@ trait Mapping {
 }
 
 /// A storage mapping.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum MappingKind {
     /// A record for each node, with its whole label.
     Full,

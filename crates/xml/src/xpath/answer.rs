@@ -19,9 +19,9 @@ use super::tree::{Axis, Expression, Function, NodeTest, Path, Step};
 use super::value::Value;
 use crate::document::Document;
 use crate::error::XmlError;
-use crate::record::{NodeKind, Record};
+use crate::record::Record;
 use crate::synopsis::{ClassId, StepKind, Synopsis};
-use crate::vocabulary::{Name, NameId};
+use crate::vocabulary::NameId;
 use crate::walk::{NodeVisitor, walk};
 use nandu_storage::database::Tables;
 use std::collections::BTreeSet;
@@ -248,10 +248,6 @@ impl Answerer<'_> {
         self.depth > 0 || self.plan.holds_document()
     }
 
-    fn name_of(&self, class: ClassId) -> NameId {
-        self.synopsis.get(class).map_or(self.builder.no_name(), |class| class.name)
-    }
-
     fn check(&self) -> Result<(), XmlError> {
         if (self.look)() {
             return Err(XmlError::Cancelled);
@@ -306,7 +302,7 @@ impl NodeVisitor for Answerer<'_> {
             self.depth += 1;
         }
         if self.is_kept() {
-            self.builder.open(self.name_of(class), class);
+            self.builder.open(self.builder.name_of(class, self.synopsis), class);
             self.check()?;
         }
         Ok(())
@@ -326,28 +322,10 @@ impl NodeVisitor for Answerer<'_> {
     }
 
     fn leaf(&mut self, record: &Record<'_>) -> Result<(), XmlError> {
-        if !self.is_kept() || record.kind == NodeKind::Doctype {
+        if !self.is_kept() {
             return Ok(());
         }
-        let text = std::str::from_utf8(record.value)
-            .map_err(|_| XmlError::Invalid { what: "a value is no UTF-8".to_owned() })?;
-        if record.is_continued {
-            self.builder.append(text);
-            return self.check();
-        }
-        let (kind, name, text) = match record.kind {
-            NodeKind::Element | NodeKind::Doctype => return Ok(()),
-            NodeKind::Attribute => (FragmentKind::Attribute, self.name_of(record.class), text),
-            NodeKind::Namespace => (FragmentKind::Namespace, self.name_of(record.class), text),
-            NodeKind::Text => (FragmentKind::Text, self.builder.no_name(), text),
-            NodeKind::Comment => (FragmentKind::Comment, self.builder.no_name(), text),
-            NodeKind::Instruction => {
-                let (target, rest) = text.split_once(' ').unwrap_or((text, ""));
-                let name = Name { local: target.to_owned(), ..Name::default() };
-                (FragmentKind::Instruction, self.builder.id_of(name), rest)
-            }
-        };
-        self.builder.leaf(kind, name, text);
+        self.builder.leaf_of(record, self.synopsis)?;
         self.check()
     }
 }

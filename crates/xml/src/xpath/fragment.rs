@@ -8,7 +8,9 @@
 //! 1. A node comes before those below it, an element's attributes and declarations directly after it.
 //! 2. Below node *i* are those after it up to its end; a parent comes before its children.
 
-use crate::synopsis::ClassId;
+use crate::error::XmlError;
+use crate::record::{NodeKind, Record};
+use crate::synopsis::{ClassId, Synopsis};
 use crate::vocabulary::{Name, NameId, Vocabulary};
 
 /// A node: its place in the order of the document.
@@ -129,12 +131,54 @@ impl FragmentBuilder {
         self.add(kind, name, text);
     }
 
+    /// The name of a class.
+    pub(crate) fn name_of(&self, class: ClassId, synopsis: &Synopsis) -> NameId {
+        synopsis.get(class).map_or(self.no_name, |class| class.name)
+    }
+
+    /// A stored node, or a part of one, that is no element.
+    pub(crate) fn leaf_of(
+        &mut self,
+        record: &Record<'_>,
+        synopsis: &Synopsis,
+    ) -> Result<(), XmlError> {
+        let text = std::str::from_utf8(record.value)
+            .map_err(|_| XmlError::Invalid { what: "a value is no UTF-8".to_owned() })?;
+        let (kind, name, text) = match record.kind {
+            NodeKind::Element | NodeKind::Doctype => return Ok(()),
+            _ if record.is_continued => {
+                self.append(text);
+                return Ok(());
+            }
+            NodeKind::Attribute => {
+                (FragmentKind::Attribute, self.name_of(record.class, synopsis), text)
+            }
+            NodeKind::Namespace => {
+                (FragmentKind::Namespace, self.name_of(record.class, synopsis), text)
+            }
+            NodeKind::Text => (FragmentKind::Text, self.no_name, text),
+            NodeKind::Comment => (FragmentKind::Comment, self.no_name, text),
+            NodeKind::Instruction => {
+                let (target, rest) = text.split_once(' ').unwrap_or((text, ""));
+                let name = Name { local: target.to_owned(), ..Name::default() };
+                (FragmentKind::Instruction, self.id_of(name), rest)
+            }
+        };
+        self.leaf(kind, name, text);
+        Ok(())
+    }
+
     /// More of the text of the node that came last.
     pub fn append(&mut self, text: &str) {
         if let Some(last) = self.fragment.nodes.last_mut() {
             self.fragment.text.push_str(text);
             last.text.1 = self.fragment.text.len();
         }
+    }
+
+    /// How many nodes there are so far.
+    pub(crate) const fn node_count(&self) -> usize {
+        self.fragment.nodes.len()
     }
 
     /// How many bytes it takes, about.

@@ -1,0 +1,255 @@
+//! Parts of a document, read by their labels: a node and all in it, into memory, and who is who there.
+//!
+//! ```text
+//!   label ─► the containers from it to its end ─► Fragment     what expressions are answered over
+//!                                             └─► labels       one for each node, for an `Editor`
+//! ```
+//!
+//! 1. What is read are the containers of the node, whatever the size of the document.
+//! 2. Texts that touch are one node of a fragment, with the label of the first.
+
+use crate::document::{Document, DocumentNames};
+use crate::error::XmlError;
+use crate::label::{self, Label};
+use crate::record::{NodeKind, Record};
+use crate::synopsis::ClassId;
+use crate::walk::{NodeVisitor, walk, walk_in};
+use crate::xpath::{Fragment, FragmentBuilder, Node, QueryLimits};
+use nandu_storage::FileId;
+use nandu_storage::database::Tables;
+use std::collections::BTreeSet;
+
+/// Reads nodes of a document with all that is in them, one after the other.
+#[derive(Debug)]
+pub struct SubtreeReader {
+    document: Document,
+    /// The file of the catalogue that the document was opened from.
+    file: FileId,
+    builder: FragmentBuilder,
+    labels: Labels,
+    limits: QueryLimits,
+}
+
+/// A node and all that is in it, in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Subtree<'s> {
+    fragment: &'s Fragment,
+    labels: &'s Labels,
+}
+
+/// The labels of a fragment's nodes, by their numbers.
+#[derive(Clone, Debug, Default)]
+struct Labels {
+    bytes: Vec<u8>,
+    /// Where each ends.
+    ends: Vec<usize>,
+}
+
+impl SubtreeReader {
+    /// Opens the document of that name.
+    ///
+    /// # Errors
+    /// As [`Document::open`].
+    pub fn open(tables: &Tables, name: &str) -> Result<Self, XmlError> {
+        let document = Document::open(tables, name)?;
+        let file = catalog_file(tables, name)?;
+        let builder = FragmentBuilder::with_names(document.vocabulary().clone());
+        let (labels, limits) = (Labels::default(), QueryLimits::default());
+        Ok(Self { document, file, builder, labels, limits })
+    }
+
+    /// Follows the document to another moment, that of `tables`: takes names and paths that are new
+    /// there. Costs three searches, where opening reads the whole catalogue. In a transaction that
+    /// may be rolled back it belongs before the first change: what is new is kept.
+    ///
+    /// # Errors
+    /// As [`Document::open`].
+    pub fn renew(&mut self, tables: &Tables) -> Result<(), XmlError> {
+        if catalog_file(tables, self.document.name())? != self.file {
+            // Another document has its name.
+            *self = Self::open(tables, self.document.name())?;
+            return Ok(());
+        }
+        let name_count = self.document.vocabulary().names().len();
+        self.document.renew(tables)?;
+        if self.document.vocabulary().names().len() > name_count {
+            self.builder = FragmentBuilder::with_names(self.document.vocabulary().clone());
+        }
+        Ok(())
+    }
+
+    /// The document, as of the moment at which it was opened or followed to last.
+    #[must_use]
+    pub const fn document(&self) -> &Document {
+        &self.document
+    }
+
+    /// Reads a node and all that is in it; `None` if there is no such node. Forgets what was read
+    /// before.
+    ///
+    /// # Errors
+    /// If a page cannot be read, the document is damaged, or the part is larger than
+    /// [`QueryLimits`] have it.
+    pub fn read(&mut self, tables: &Tables, node: &Label) -> Result<Option<Subtree<'_>>, XmlError> {
+        self.builder.clear();
+        self.labels.clear();
+        let Self { document, builder, labels, limits, .. } = self;
+        // The place that holds the rest stands for the element above.
+        labels.push(node.parent().unwrap_or_default().as_bytes());
+        let limit = limits.fragment_bytes;
+        let mut collector = Collector { document, builder, labels, limit };
+        if !walk_in(tables, document, node, &mut collector)? {
+            return Ok(None);
+        }
+        Ok(Some(Subtree { fragment: self.builder.fragment(), labels: &self.labels }))
+    }
+}
+
+fn catalog_file(tables: &Tables, name: &str) -> Result<FileId, XmlError> {
+    Ok(tables.definition(&DocumentNames::of(name).catalog)?.file)
+}
+
+impl<'s> Subtree<'s> {
+    /// Its nodes: the first one, number 0, stands for the element above, and the node that was asked
+    /// for is number 1.
+    #[must_use]
+    pub const fn fragment(&self) -> &'s Fragment {
+        self.fragment
+    }
+
+    /// The label of a node; that of the element above for number 0.
+    ///
+    /// # Panics
+    /// If the fragment has no such node.
+    #[must_use]
+    pub fn label(&self, node: Node) -> Label {
+        let place = node as usize;
+        let start = place.checked_sub(1).map_or(0, |before| self.labels.ends[before]);
+        Label::from_bytes(&self.labels.bytes[start..self.labels.ends[place]])
+            .expect("labels were checked when they were read")
+    }
+}
+
+impl Labels {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    fn push(&mut self, label: &[u8]) {
+        self.bytes.extend_from_slice(label);
+        self.ends.push(self.bytes.len());
+    }
+}
+
+struct Collector<'c> {
+    document: &'c Document,
+    builder: &'c mut FragmentBuilder,
+    labels: &'c mut Labels,
+    limit: usize,
+}
+
+impl Collector<'_> {
+    /// Keeps the label of a node that has come, and looks how large all is.
+    fn came(&mut self, label: &[u8]) -> Result<(), XmlError> {
+        if self.builder.node_count() > self.labels.ends.len() {
+            if label::check(label).is_err() {
+                return Err(self.document.damaged(format!("{label:02x?} is no label")));
+            }
+            self.labels.push(label);
+        }
+        let bytes = self.builder.byte_count() + self.labels.bytes.len();
+        if bytes > self.limit {
+            let what = format!(
+                "a part of the document has more than {} bytes in memory; read a smaller one",
+                self.limit
+            );
+            return Err(XmlError::Invalid { what });
+        }
+        Ok(())
+    }
+}
+
+impl NodeVisitor for Collector<'_> {
+    fn open(&mut self, _class: ClassId) -> Result<(), XmlError> {
+        unreachable!("elements come with their labels")
+    }
+
+    fn open_at(&mut self, class: ClassId, label: &[u8]) -> Result<(), XmlError> {
+        let name = self.builder.name_of(class, self.document.synopsis());
+        self.builder.open(name, class);
+        self.came(label)
+    }
+
+    fn close(&mut self, _class: ClassId) -> Result<(), XmlError> {
+        self.builder.close();
+        Ok(())
+    }
+
+    fn leaf(&mut self, record: &Record<'_>) -> Result<(), XmlError> {
+        self.builder.leaf_of(record, self.document.synopsis())?;
+        self.came(record.label)
+    }
+}
+
+/// Who hears of a value: the label of its node, the class, and the text.
+pub type ValueTeller<'t> = dyn FnMut(&Label, ClassId, &str) -> Result<(), XmlError> + 't;
+
+/// Tells of all attributes of these classes, and of the texts of elements of these classes, in the
+/// order of the document, which is read once. A text is told with the label of its element; each by
+/// itself, where other nodes stand between them.
+///
+/// # Errors
+/// Whatever `tell` returns; if a page cannot be read, or the document is damaged.
+pub fn values_of(
+    tables: &Tables,
+    document: &Document,
+    classes: &BTreeSet<ClassId>,
+    tell: &mut ValueTeller<'_>,
+) -> Result<(), XmlError> {
+    let (label, value) = (Vec::new(), Vec::new());
+    let mut values = Values { document, classes, tell, label, value };
+    walk(tables, document, &mut values, |_, _| Ok(()))
+}
+
+struct Values<'v, 't> {
+    document: &'v Document,
+    classes: &'v BTreeSet<ClassId>,
+    tell: &'v mut ValueTeller<'t>,
+    label: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl NodeVisitor for Values<'_, '_> {
+    fn open(&mut self, _class: ClassId) -> Result<(), XmlError> {
+        Ok(())
+    }
+
+    fn close(&mut self, _class: ClassId) -> Result<(), XmlError> {
+        Ok(())
+    }
+
+    fn leaf(&mut self, record: &Record<'_>) -> Result<(), XmlError> {
+        let is_value = matches!(record.kind, NodeKind::Attribute | NodeKind::Text);
+        if !is_value || !self.classes.contains(&record.class) {
+            return Ok(());
+        }
+        if !record.is_continued {
+            self.label.clear();
+            self.label.extend_from_slice(record.label);
+            self.value.clear();
+        }
+        self.value.extend_from_slice(record.value);
+        if record.goes_on {
+            return Ok(());
+        }
+        let damaged = |what: &str| self.document.damaged(format!("{what} of {:02x?}", self.label));
+        let label = Label::from_bytes(&self.label).map_err(|_| damaged("the label"))?;
+        let label = match record.kind {
+            NodeKind::Text => label.parent().unwrap_or_default(),
+            _ => label,
+        };
+        let value = std::str::from_utf8(&self.value).map_err(|_| damaged("the value"))?;
+        (self.tell)(&label, record.class, value)
+    }
+}
