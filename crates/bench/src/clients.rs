@@ -3,6 +3,7 @@
 //! 1. Operations are dealt out evenly beforehand, so each client knows how many are its own.
 //! 2. A client that fails ends the run: the others stop after the operation at hand.
 
+use crate::error::BenchError;
 use nandu_base::words::counted;
 use nandu_base::{FlashCounters, FlashOperation, LatencyHistogram, LatencySummary, Nanos};
 use nandu_device::{Counters, TimeSource};
@@ -34,7 +35,7 @@ pub trait Client: Send {
     ///
     /// # Errors
     /// If the database fails.
-    fn operate(&mut self, database: &Database) -> Result<usize, StorageError>;
+    fn operate(&mut self, database: &Database) -> Result<usize, BenchError>;
 }
 
 /// How a load is run.
@@ -97,8 +98,14 @@ pub struct Outcome {
     pub read_bytes: u64,
     /// Bytes that it wrote to them.
     pub written_bytes: u64,
+    /// Requests that read, as `read_bytes` counts them.
+    pub read_count: u64,
+    /// Requests that wrote.
+    pub write_count: u64,
     /// How often it made them flush.
     pub flush_count: u64,
+    /// Energy that the devices took, where they model it, in picojoules.
+    pub energy_pj: Option<u64>,
     /// Flash pages that were programmed, erase blocks that were erased, and the former for each that the
     /// database wrote; absent without flash.
     pub flash: Option<FlashOutcome>,
@@ -140,7 +147,7 @@ struct Seen {
     latencies: Vec<Option<LatencyHistogram>>,
     /// When each operation ended.
     ends: Vec<Nanos>,
-    result: Result<(), StorageError>,
+    result: Result<(), BenchError>,
 }
 
 /// Runs `load` to its end, or until the watch stops it. `clock` is the present of a database whose
@@ -154,7 +161,7 @@ pub fn run(
     plan: &Plan,
     watch: &Arc<Watch>,
     clock: &Clock,
-) -> Result<Outcome, StorageError> {
+) -> Result<Outcome, BenchError> {
     let io = database.read().engine().data_io();
     let before = Levels::of(database);
     let is_virtual = io.time_source() == TimeSource::Virtual;
@@ -191,7 +198,7 @@ pub fn run(
 fn on_threads(
     works: impl Iterator<Item = Work<Seen>>,
     watch: &Watch,
-) -> Result<Vec<Seen>, StorageError> {
+) -> Result<Vec<Seen>, BenchError> {
     let mut threads = Vec::new();
     let mut refused = None;
     for work in works {
@@ -219,7 +226,7 @@ fn on_threads(
         })
         .collect();
     if let Some(error) = refused {
-        return Err(error);
+        return Err(error.into());
     }
     let value = |end: std::thread::Result<Seen>| match end {
         Ok(seen) => seen,
@@ -295,7 +302,7 @@ fn told(
     kinds: &'static [&'static str],
     start: Nanos,
     seen: Vec<Seen>,
-) -> Result<Outcome, StorageError> {
+) -> Result<Outcome, BenchError> {
     let mut latencies: Vec<LatencyHistogram> =
         kinds.iter().map(|_| LatencyHistogram::new()).collect();
     let mut ends: Vec<u64> = Vec::new();
@@ -340,7 +347,10 @@ fn told(
         log_bytes: 0,
         read_bytes: 0,
         written_bytes: 0,
+        read_count: 0,
+        write_count: 0,
         flush_count: 0,
+        energy_pj: None,
         flash: None,
         history: format!("{:016x}", nandu_base::fnv1a(&history)),
         switch_count: None,
@@ -376,6 +386,11 @@ impl Levels {
         for (before, after) in self.devices.iter().zip(&after.devices) {
             outcome.read_bytes += after.reads.byte_count - before.reads.byte_count;
             outcome.written_bytes += after.writes.byte_count - before.writes.byte_count;
+            outcome.read_count += after.reads.request_count - before.reads.request_count;
+            outcome.write_count += after.writes.request_count - before.writes.request_count;
+            if let (Some(before), Some(after)) = (before.energy, after.energy) {
+                *outcome.energy_pj.get_or_insert(0) += after.0 - before.0;
+            }
             outcome.flush_count += after.flushes.request_count - before.flushes.request_count;
             // Of the pages alone, where the log has a drive of its own.
             if let (Some(before), Some(after), None) = (&before.flash, &after.flash, &commands) {

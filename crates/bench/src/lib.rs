@@ -10,10 +10,15 @@
 //! 2. On a virtual clock the outcome is the same for a seed, bit for bit, and so is its `history`.
 //! 3. A latency runs from when the operation was due, not from when its client came to it.
 //!
-//! `ycsb` is the load there is; another is a sibling of it behind [`Load`].
+//! `ycsb` and `tpox` are the loads there are; another is a sibling of them behind [`Load`].
 
 mod clients;
+mod error;
+mod retries;
+pub mod tpox;
 pub mod ycsb;
 
 pub use clients::{Client, Clock, FlashOutcome, Load, OperationOutcome, Outcome, Plan, Watch, run};
+pub use error::BenchError;
 pub use nandu_workers::SwitchKind;
+pub use retries::Retries;

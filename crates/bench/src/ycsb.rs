@@ -15,10 +15,11 @@
 //! An update here writes the whole record with one field changed, since a row is one record of the tree.
 
 use crate::clients::{Client, Load};
+use crate::error::BenchError;
+use crate::retries::Retries;
 use nandu_base::{AddressGenerator, Distribution, Permutation, Rng, fnv1a};
 use nandu_storage::database::{
     Column, ColumnType, Flow, Isolation, LoadOptions, LoadReport, NewTable, RowOrder, TableKind,
-    WriteTransaction,
 };
 use nandu_storage::sqlite::{RecordView, Value, ValueRef};
 use nandu_storage::{Database, StorageError};
@@ -147,14 +148,9 @@ pub struct YcsbLoad {
 pub struct Counts {
     /// Reads of records that another client was about to insert.
     pub missing_count: u64,
-    /// Transactions that were done again, since others had been in their way: the sum of the next three.
-    pub retry_count: u64,
-    /// Those whose row another had changed since their moment.
-    pub conflict_count: u64,
-    /// Those that would have waited for themselves.
-    pub deadlock_count: u64,
-    /// Those that waited for a lock for too long.
-    pub lock_timeout_count: u64,
+    /// Transactions that were done again.
+    #[serde(flatten)]
+    pub retries: Retries,
     /// Bytes of the records that clients read.
     pub record_read_bytes: u64,
     /// Bytes of the records that clients wrote, each attempt.
@@ -254,44 +250,9 @@ impl YcsbLoad {
 impl Counts {
     fn add(&mut self, other: &Self) {
         self.missing_count += other.missing_count;
-        self.retry_count += other.retry_count;
-        self.conflict_count += other.conflict_count;
-        self.deadlock_count += other.deadlock_count;
-        self.lock_timeout_count += other.lock_timeout_count;
+        self.retries.add(&other.retries);
         self.record_read_bytes += other.record_read_bytes;
         self.record_written_bytes += other.record_written_bytes;
-    }
-}
-
-impl Counts {
-    /// Runs a transaction, as often as it takes, and counts why it was done again.
-    fn transact<T>(
-        &mut self,
-        database: &Database,
-        isolation: Isolation,
-        mut body: impl FnMut(&mut WriteTransaction<'_>, &mut Self) -> Result<T, StorageError>,
-    ) -> Result<T, StorageError> {
-        let mut attempt_count = 0_u64;
-        let mut deadlock_count = 0;
-        let mut lock_timeout_count = 0;
-        let answer = database.transact(isolation, |write| {
-            attempt_count += 1;
-            let answer = body(write, self);
-            match &answer {
-                Err(StorageError::Deadlock { .. }) => deadlock_count += 1,
-                Err(StorageError::LockTimeout { .. }) => lock_timeout_count += 1,
-                _ => {}
-            }
-            answer
-        });
-        // None, if the database let nobody write.
-        let retry_count = attempt_count.saturating_sub(1);
-        self.retry_count += retry_count;
-        self.deadlock_count += deadlock_count;
-        self.lock_timeout_count += lock_timeout_count;
-        // A conflict may show at the commit, too, which only the database sees.
-        self.conflict_count += retry_count.saturating_sub(deadlock_count + lock_timeout_count);
-        answer
     }
 }
 
@@ -366,13 +327,14 @@ impl YcsbClient {
     }
 
     /// Writes the record of the key with one field drawn anew.
-    fn change(&mut self, database: &Database) -> Result<(), StorageError> {
+    fn change(&mut self, database: &Database) -> Result<(), BenchError> {
         let record_bytes = self.record_bytes();
         let Self { key, row, field, rng, load, counts, .. } = self;
         rng.fill(field);
         let changed = 1 + nandu_base::to_index(rng.below(FIELD_COUNT as u64));
         let wanted = [ValueRef::Text(key.as_bytes())];
-        counts.transact(database, load.settings.isolation, |write, counts| {
+        let Counts { retries, missing_count, record_read_bytes, record_written_bytes } = counts;
+        retries.transact(database, load.settings.isolation, |write| {
             row.clear();
             // Before it is read: two who read it and then change it would stop each other.
             write.claim_by_key(TABLE, &wanted)?;
@@ -380,18 +342,18 @@ impl YcsbClient {
                 row.extend((0..=FIELD_COUNT).map(|column| record.get(column).to_value()));
             })?;
             if found.is_none() {
-                counts.missing_count += 1;
+                *missing_count += 1;
                 return Ok(());
             }
-            counts.record_read_bytes += record_bytes;
-            counts.record_written_bytes += record_bytes;
+            *record_read_bytes += record_bytes;
+            *record_written_bytes += record_bytes;
             row[changed] = Value::Blob(field.clone());
             let values: Vec<ValueRef<'_>> = row.iter().map(Value::as_ref).collect();
-            write.put(TABLE, &values).map(drop)
+            Ok(write.put(TABLE, &values).map(drop)?)
         })
     }
 
-    fn insert(&mut self, database: &Database) -> Result<(), StorageError> {
+    fn insert(&mut self, database: &Database) -> Result<(), BenchError> {
         let number = self.load.drawn_count.fetch_add(1, Ordering::Relaxed);
         let record_bytes = self.record_bytes();
         let key = key_of(number);
@@ -402,9 +364,10 @@ impl YcsbClient {
         }
         let values: Vec<ValueRef<'_>> = row.iter().map(Value::as_ref).collect();
         let isolation = self.load.settings.isolation;
-        self.counts.transact(database, isolation, |write, counts| {
-            counts.record_written_bytes += record_bytes;
-            write.put(TABLE, &values).map(drop)
+        let Counts { retries, record_written_bytes, .. } = &mut self.counts;
+        retries.transact(database, isolation, |write| {
+            *record_written_bytes += record_bytes;
+            Ok(write.put(TABLE, &values).map(drop)?)
         })?;
         self.load.inserted_count.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -433,7 +396,7 @@ impl YcsbClient {
 }
 
 impl Client for YcsbClient {
-    fn operate(&mut self, database: &Database) -> Result<usize, StorageError> {
+    fn operate(&mut self, database: &Database) -> Result<usize, BenchError> {
         let kind = self.load.settings.workload.operation(self.rng.below(100));
         if kind != INSERT {
             self.draw_key();

@@ -3,15 +3,18 @@
 #![allow(clippy::unwrap_used, reason = "a test whose database cannot be made has failed")]
 
 use nandu_base::{ByteCount, Nanos};
+use nandu_bench::tpox::{TpoxCounts, TpoxRun};
 use nandu_bench::ycsb::{KeyChoice, WorkloadKind, Ycsb};
 use nandu_bench::{Clock, Load, Outcome, Plan, Watch, run};
 use nandu_drives::profile::{Profile, SimOptions};
+use nandu_load::{Tpox, TpoxCollection};
 use nandu_storage::database::Isolation;
 use nandu_storage::engine::Settings;
 use nandu_storage::pool::ReplacementKind;
 use nandu_storage::volume::DeviceVolume;
 use nandu_storage::{Database, Volumes};
 use nandu_workers::SwitchKind;
+use nandu_xml::{ClassId, Document, MappingKind, check};
 use std::sync::Arc;
 
 const RECORDS: u64 = 6000;
@@ -21,15 +24,19 @@ fn settings(pool_bytes: u64) -> Settings {
 }
 
 fn database(ycsb: &Ycsb, settings: &Settings) -> Database {
+    let database = empty_database(settings);
+    ycsb.load(&database, |_| true).unwrap();
+    database.drop_cached_pages().unwrap();
+    database
+}
+
+fn empty_database(settings: &Settings) -> Database {
     let profile = Profile::load("nvme-tlc-2024").unwrap();
     let capacity = Some(ByteCount::mib(256));
     let drive = profile.open(SimOptions { capacity, seed: 1, keep_data: true }).unwrap();
     let volume = DeviceVolume::format(drive).unwrap();
     let volumes = Volumes::new(Box::new(volume), None);
-    let database = Database::create(volumes, settings, 7).unwrap();
-    ycsb.load(&database, |_| true).unwrap();
-    database.drop_cached_pages().unwrap();
-    database
+    Database::create(volumes, settings, 7).unwrap()
 }
 
 fn outcome(ycsb: &Ycsb, pool_bytes: u64, plan: &Plan) -> Outcome {
@@ -118,4 +125,74 @@ fn more_clients_than_frames_and_reader_slots_wait_for_each_other() {
         let outcome = outcome_with(&uniform, &settings, &crowd);
         assert_eq!(outcome.operation_count, 1200, "{replacement:?}");
     }
+}
+
+/// How many nodes of a path a document has, as its catalogue counts; the document is sound.
+fn count_of(database: &Database, name: &str, path: &str) -> u64 {
+    let read = database.read();
+    let document = Document::open(&read, name).unwrap();
+    let found = check(&read, &document).unwrap();
+    assert!(found.findings.is_empty(), "{:?}", found.findings);
+    let classes = document.synopsis().classes();
+    let numbers = (0_u32..).zip(classes);
+    let mut named = numbers.filter(|&(number, _)| document.path_of(ClassId(number)) == path);
+    named.next().unwrap().1.node_count
+}
+
+const ORDERS: [&str; 2] = ["order", "/order/FIXML"];
+const ACCOUNTS: [&str; 2] = ["custacc", "/custacc/Customer/Accounts/Account"];
+
+/// Runs a mix, and holds the documents against what was done.
+fn mix_of(mapping: MappingKind, write_percent: u8, plan: &Plan) -> (Outcome, TpoxCounts) {
+    let database = empty_database(&settings(512 << 10));
+    let tpox = Tpox::new(60_000, 3).unwrap();
+    let isolation = Isolation::default();
+    let mix = TpoxRun { tpox, mapping, write_percent, isolation, seed: 9 };
+    mix.load(&database, &mut ()).unwrap().unwrap();
+    database.drop_cached_pages().unwrap();
+    let counted = || [ORDERS, ACCOUNTS].map(|[name, path]| count_of(&database, name, path));
+    let before = counted();
+    assert_eq!(before[0], tpox.count(TpoxCollection::Order));
+    let load = mix.start();
+    let shared: Arc<dyn Load> = Arc::new(Arc::clone(&load));
+    let clock: Clock = Arc::new(|| unreachable!("the drive has its own clock"));
+    let outcome = run(&database, &shared, plan, &Arc::new(Watch::default()), &clock).unwrap();
+    let done = |kind: &str| {
+        let found = outcome.operations.iter().find(|it| it.kind.starts_with(kind));
+        found.map_or(0, |it| it.latency_ns.count)
+    };
+    let after = counted();
+    assert_eq!(after, [before[0] + done("wq2"), before[1] + done("wq1")]);
+    count_of(&database, "security", "/security/Security");
+    let counts = load.counts();
+    assert_eq!(counts.write_transaction_count, done("wq1") + done("wq2") + done("wq3"));
+    assert!(database.read().check().unwrap().findings.is_empty());
+    (outcome, counts)
+}
+
+#[test]
+fn the_mix_of_tpox_has_the_same_answers_in_every_mapping() {
+    let of = |mapping, percent, count| {
+        let plan = Plan { operation_count: count, ..plan(1) };
+        mix_of(mapping, percent, &plan)
+    };
+    let (outcome, first) = of(MappingKind::Full, 30, 120);
+    assert_eq!(outcome.operations.len(), 8, "each kind came");
+    assert!(first.answer_bytes > 100_000, "{first:?}");
+    assert!(outcome.pool_miss_count > 0 && outcome.write_count > 0, "{outcome:?}");
+    for mapping in [MappingKind::Prefix, MappingKind::Elementless] {
+        let (_, counts) = of(mapping, 30, 120);
+        assert_eq!(counts, first, "{mapping:?}");
+    }
+    let (readers, counts) = of(MappingKind::Elementless, 0, 60);
+    assert_eq!((readers.log_bytes, counts.write_transaction_count), (0, 0));
+}
+
+#[test]
+fn writers_of_one_document_wait_for_each_other_and_lose_nothing() {
+    let plan = Plan { operation_count: 240, ..plan(6) };
+    let (first, counts) = mix_of(MappingKind::Elementless, 90, &plan);
+    assert_eq!(counts.retries.retry_count, 0, "{counts:?}");
+    let (again, same) = mix_of(MappingKind::Elementless, 90, &plan);
+    assert_eq!((first.history, counts), (again.history, same));
 }

@@ -6,6 +6,7 @@
 use crate::input::is_interruption;
 use crate::plain_words::in_plain_words;
 use nandu::StorageError;
+use nandu_bench::BenchError;
 use nandu_drives::file::FileError;
 use nandu_drives::profile::ProfileError;
 use nandu_drives::target::TargetError;
@@ -292,6 +293,16 @@ impl From<XmlError> for Failure {
             _ => FailureKind::Input,
         };
         Self::of(kind, &error)
+    }
+}
+
+impl From<BenchError> for Failure {
+    fn from(error: BenchError) -> Self {
+        match error {
+            BenchError::Storage(error) => error.into(),
+            BenchError::Xml(error) => error.into(),
+            error => Self::of(FailureKind::Device, &error),
+        }
     }
 }
 

@@ -17,7 +17,7 @@ const TINY: &str = "title = \"Tiny\"\nquestion = \"q\"\nmethod = \"Equation 2.2.
     [[shape]]\nclass = \"own\"\nkind = \"value_within\"\nseries = \"dynamic\"\nlow = 460\nhigh = 470\n";
 
 /// What `command` of the schema is printed by these words, in an order in which each finds what it needs.
-const RUNS: [(&str, &str); 66] = [
+const RUNS: [(&str, &str); 68] = [
     ("run", "run tiny/one --out out"),
     ("run PAPER", "run tiny --out out"),
     ("list", "list"),
@@ -40,6 +40,11 @@ const RUNS: [(&str, &str); 66] = [
     ("drives CHIP", "drives myers_slc"),
     ("bench ycsb", "bench ycsb --records 200 --operations 20 --clients 2 --workload d"),
     ("bench ycsb", "bench ycsb --records 200 --operations 20 --device sim:nvme-tlc-2024"),
+    ("bench tpox", "bench tpox --size 20KB --transactions 10 --mix 30 --clients 2"),
+    (
+        "bench tpox",
+        "bench tpox --size 20KB --transactions 10 --mix 30 --warm-up 3 --device sim:nvme-tlc-2024",
+    ),
     ("crash", "crash --seeds 1"),
     ("crash", "crash --seeds 1 --clients 3"),
     ("crash --kill", "crash --seeds 1 --clients 2 --kill ."),
@@ -97,8 +102,9 @@ const RUNS: [(&str, &str); 66] = [
 ];
 /// Those that tell what this machine's disk, clock and processes do; all others say the same twice, but for
 /// what stands under `run`.
-const OF_THIS_MACHINE: [&str; 7] = [
+const OF_THIS_MACHINE: [&str; 8] = [
     "probe . ",
+    "bench tpox --size 20KB --transactions 10 --mix 30 --clients 2 ",
     "bench ycsb --records 200 --operations 20 --clients 2 ",
     "crash --seeds 1 --clients 2 --kill ",
     "load ",

@@ -154,6 +154,41 @@ impl Tpox {
         TpoxText { tpox, collection, next: 0, made_bytes: 0, piece, read: 0, is_ended: false }
     }
 
+    /// The id of a customer, by its number from 0 on.
+    #[must_use]
+    pub const fn customer_id(&self, number: u64) -> u64 {
+        customer::ID_FIRST + number
+    }
+
+    /// The id of an order, by its number from 0 on; those behind the last are of [`Self::new_order`].
+    #[must_use]
+    pub const fn order_id(&self, number: u64) -> u64 {
+        order::ID_FIRST + number
+    }
+
+    /// The symbol of a security, by its number from 0 on.
+    #[must_use]
+    pub fn symbol(&self, number: u64) -> String {
+        security::symbol(number)
+    }
+
+    /// An element `Account` that no customer has; for each number another one.
+    #[must_use]
+    pub fn new_account(&self, number: u64) -> String {
+        let mut text = String::new();
+        customer::write_new_account(&mut text, self, number);
+        text
+    }
+
+    /// An element `FIXML` with an order that the collection has not, of the id that follows the
+    /// last one's by `number`.
+    #[must_use]
+    pub fn new_order(&self, number: u64) -> String {
+        let mut text = String::new();
+        order::write(&mut text, self, self.order_count + number, false);
+        text
+    }
+
     /// Randomness of one document, or of one fact that others refer to.
     fn rng(&self, what: &str, number: u64) -> Rng {
         Rng::new(Rng::for_part(self.seed, what).next_u64().wrapping_add(number))

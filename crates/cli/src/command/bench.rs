@@ -1,24 +1,24 @@
 //! `nandu bench`: many clients over one database, on this disk or on a simulated drive.
 
 mod report;
+mod tpox;
+mod ycsb;
 
 use crate::Context;
 use crate::engine_settings;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::output::Output;
 use crate::progress::Progress;
-use crate::run_facts::RunFacts;
 use crate::stopwatch::Stopwatch;
 use clap::{Args, Subcommand, ValueEnum};
 use nandu::{Database, DatabaseOptions, Isolation, NewDatabase, Settings, Volumes};
 use nandu_base::{ByteCount, Nanos};
-use nandu_bench::ycsb::{Counts, FIELD_COUNT, KeyChoice, WorkloadKind, Ycsb};
-use nandu_bench::{Clock, Load, Outcome, Plan, Watch, run as run_clients};
+use nandu_bench::{Clock, Load, Outcome, Plan, Retries, Watch, run as run_clients};
 use nandu_device::Geometry;
 use nandu_drives::profile::{DriveConfig, Profile, SimOptions};
 use nandu_probe::table::{Table, rate, time};
-use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -36,39 +36,13 @@ pub(crate) struct BenchArguments {
 
 #[derive(Debug, Subcommand)]
 enum LoadCommand {
-    Ycsb(Box<YcsbArguments>),
+    Ycsb(Box<ycsb::YcsbArguments>),
+    Tpox(Box<tpox::TpoxArguments>),
 }
 
-/// YCSB's core workloads a to f over one table of records with ten fields
+/// What all loads are asked: by whom, where, for how long.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  nandu bench ycsb --workload c        lookups by one client on this disk
-  nandu bench ycsb --workload a --clients 16 --device sim:nvme-tlc-2024
-  nandu bench ycsb --workload c --clients 64 --distribution uniform \\
-      --memory 1MiB --device sim:nvme-tlc-2024
-                                       what the depth of the queue is worth
-  nandu bench ycsb --workload f --clients 8 --cores 2 --processor-time 20us \\
-      --device sim:nvme-tlc-2024 --json
-  nandu bench ycsb --set durability=none --set torn_pages=trust
-  nandu bench ycsb --workload a --clients 8 --device sim:nvme-tlc-2024 --out out
-                                       with figures, in out/ycsb-a/report.html
-
-On a simulated drive time is virtual: the same seed gives the same results, bit for bit, and `history` \
-is a hash of when each operation ended. There the processor takes no time but --processor-time.
-
-On a disk each client is a thread. A latency runs from when an operation was due: the end of the one \
-before, and --think-time.")]
-struct YcsbArguments {
-    /// a: 50 % updates, b: 5 %, c: none, d: 5 % inserts, e: scans, f: read-modify-writes
-    #[arg(long, value_enum, default_value_t = WorkloadArgument::A)]
-    workload: WorkloadArgument,
-    /// Records that are loaded before
-    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
-    records: u64,
-    /// Operations of all clients together
-    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
-    operations: u64,
+struct RunArguments {
     /// How many clients
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     clients: u32,
@@ -81,12 +55,6 @@ struct YcsbArguments {
     /// Memory of the buffer pool
     #[arg(long, default_value = "16MiB", value_parser = super::parse_size, value_name = "SIZE")]
     memory: ByteCount,
-    /// How records are drawn; the workload's own way if not given
-    #[arg(long, value_enum)]
-    distribution: Option<DistributionArgument>,
-    /// Bytes of each of the ten fields
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    field_bytes: u32,
     /// How far transactions that change something are apart
     #[arg(long, value_enum, default_value_t = IsolationArgument::Serializable)]
     isolation: IsolationArgument,
@@ -105,32 +73,9 @@ struct YcsbArguments {
     /// Seed of everything that is drawn
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Write a report with figures: results to DIR/ycsb-WORKLOAD, the page to report.html there
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum WorkloadArgument {
-    A,
-    B,
-    C,
-    D,
-    E,
-    F,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum DistributionArgument {
-    /// Few records are wanted often, by Zipf's law with 0.99
-    Zipf,
-    /// Those that came last are wanted most
-    Latest,
-    /// Every record alike
-    Uniform,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -148,34 +93,6 @@ impl IsolationArgument {
             Self::Serializable => Isolation::Serializable,
         }
     }
-}
-
-/// What is printed as JSON. Between two runs on a simulated drive all is equal but `run`.
-#[derive(Serialize)]
-struct YcsbReport<'a> {
-    workload: WorkloadKind,
-    distribution: KeyChoice,
-    record_count: u64,
-    field_bytes: u32,
-    client_count: u32,
-    core_count: Option<u32>,
-    processor_time_ns: u64,
-    think_time_ns: u64,
-    device: &'a str,
-    capacity_bytes: Option<u64>,
-    table_bytes: u64,
-    seed: u64,
-    isolation: &'static str,
-    settings: &'a Settings,
-    #[serde(flatten)]
-    counts: Counts,
-    /// Bytes that were programmed into flash, where there is some.
-    programmed_bytes: Option<u64>,
-    /// Those, or without flash those that were written to the devices, for each that clients wrote.
-    write_amplification: Option<f64>,
-    #[serde(flatten)]
-    outcome: Outcome,
-    run: RunFacts,
 }
 
 /// A database for the run, gone afterwards.
@@ -208,66 +125,9 @@ impl Place {
 
 pub(crate) fn run(arguments: &BenchArguments, context: &Context) -> Result<(), Failure> {
     match &arguments.load {
-        LoadCommand::Ycsb(arguments) => ycsb(arguments, context),
+        LoadCommand::Ycsb(arguments) => ycsb::run(arguments, context),
+        LoadCommand::Tpox(arguments) => tpox::run(arguments, context),
     }
-}
-
-fn ycsb(arguments: &YcsbArguments, context: &Context) -> Result<(), Failure> {
-    let ycsb = arguments.ycsb();
-    let plan = arguments.plan();
-    check_times(&plan)?;
-    let settings = settings_of(arguments)?;
-    if let Some(directory) = &arguments.out {
-        crate::output::check_folder(directory)?;
-    }
-    let place = arguments.place(&settings, &context.interrupt)?;
-    let database = place.database();
-    let progress = Progress::new(context, 2);
-    let loaded = ycsb.load(database, |number| {
-        if number % 1024 == 0 {
-            progress.show(number as f64 / ycsb.record_count as f64, "loading");
-        }
-        !progress.is_interrupted()
-    });
-    let Some(loaded) = loaded? else {
-        return Err(Failure::interrupted("stopped while loading"));
-    };
-    database.drop_cached_pages()?;
-    progress.step_done();
-    let load = ycsb.start();
-    let outcome = at_work(database, Arc::new(Arc::clone(&load)), plan, &progress)?;
-    progress.step_done();
-    drop(progress);
-    if outcome.was_stopped && outcome.operation_count == 0 {
-        return Err(Failure::interrupted("stopped before anything was done"));
-    }
-    let is_simulated = place.capacity().is_some();
-    let counts = load.counts();
-    let programmed_bytes = place.programmed_bytes(&outcome);
-    let written_bytes = programmed_bytes.unwrap_or(outcome.written_bytes);
-    let report = YcsbReport {
-        workload: ycsb.workload,
-        distribution: ycsb.key_choice,
-        record_count: ycsb.record_count,
-        field_bytes: ycsb.field_bytes,
-        client_count: plan.client_count,
-        core_count: is_simulated.then_some(plan.core_count),
-        processor_time_ns: plan.processor_time.0,
-        think_time_ns: plan.think_time.0,
-        device: &arguments.device,
-        capacity_bytes: place.capacity().map(|capacity| capacity.0),
-        table_bytes: loaded.file_bytes,
-        seed: ycsb.seed,
-        isolation: arguments.isolation.level().label(),
-        settings: &settings,
-        counts,
-        programmed_bytes,
-        write_amplification: (counts.record_written_bytes > 0)
-            .then(|| written_bytes as f64 / counts.record_written_bytes as f64),
-        outcome,
-        run: RunFacts::since(context.started),
-    };
-    show(&report, arguments, context)
 }
 
 /// Refuses times that no clock could add up.
@@ -284,31 +144,6 @@ fn check_times(plan: &Plan) -> Result<(), Failure> {
          take shorter times or fewer operations",
         plan.operation_count
     )))
-}
-
-/// Tells what came of a run, and draws it if that was asked.
-fn show(
-    report: &YcsbReport<'_>,
-    arguments: &YcsbArguments,
-    context: &Context,
-) -> Result<(), Failure> {
-    let page = match &arguments.out {
-        Some(directory) => Some(report::write(report, directory)?),
-        None => None,
-    };
-    match arguments.json {
-        true => context.output.json("bench ycsb", report)?,
-        false => tell(report, context)?,
-    }
-    if let Some(page) = page.filter(|_| !arguments.json) {
-        let page = context.output.strong(&page.display().to_string());
-        context.output.line(&format!("\nreport: {page}"))?;
-    }
-    if report.outcome.was_stopped {
-        let done = report.outcome.operation_count;
-        return Err(Failure::interrupted(format!("stopped after {done} operations")));
-    }
-    Ok(())
 }
 
 /// Runs the clients on a thread of their own, while this one shows how far they are.
@@ -349,30 +184,11 @@ fn at_work(
     Ok(outcome?)
 }
 
-impl YcsbArguments {
-    fn ycsb(&self) -> Ycsb {
-        let workload = match self.workload {
-            WorkloadArgument::A => WorkloadKind::A,
-            WorkloadArgument::B => WorkloadKind::B,
-            WorkloadArgument::C => WorkloadKind::C,
-            WorkloadArgument::D => WorkloadKind::D,
-            WorkloadArgument::E => WorkloadKind::E,
-            WorkloadArgument::F => WorkloadKind::F,
-        };
-        let key_choice = match self.distribution {
-            None => workload.key_choice(),
-            Some(DistributionArgument::Zipf) => KeyChoice::Zipf,
-            Some(DistributionArgument::Latest) => KeyChoice::Latest,
-            Some(DistributionArgument::Uniform) => KeyChoice::Uniform,
-        };
-        let (record_count, field_bytes, seed) = (self.records, self.field_bytes, self.seed);
-        let isolation = self.isolation.level();
-        Ycsb { workload, key_choice, record_count, field_bytes, isolation, seed }
-    }
-
-    fn plan(&self) -> Plan {
+impl RunArguments {
+    /// So many operations by these clients.
+    fn plan(&self, operation_count: u64) -> Plan {
         Plan {
-            operation_count: self.operations,
+            operation_count,
             client_count: self.clients,
             core_count: self.cores.unwrap_or(self.clients),
             processor_time: self.processor_time.unwrap_or_default(),
@@ -381,16 +197,19 @@ impl YcsbArguments {
         }
     }
 
-    /// An empty database where the user wants it.
-    fn place(&self, settings: &Settings, interrupt: &Interrupt) -> Result<Place, Failure> {
+    /// An empty database where the user wants it, for so many bytes.
+    fn place(
+        &self,
+        load_bytes: u64,
+        settings: &Settings,
+        interrupt: &Interrupt,
+    ) -> Result<Place, Failure> {
         let Some(name) = self.device.strip_prefix("sim:") else {
             return self.directory(settings);
         };
         let profile = interrupt.before_work(|| Profile::load(name))?;
         let whole = profile.geometry.capacity();
-        let record_bytes = FIELD_COUNT as u64 * u64::from(self.field_bytes) + 64;
-        let data_bytes =
-            self.records.saturating_mul(record_bytes).saturating_add(settings.log_bytes);
+        let data_bytes = load_bytes.saturating_add(settings.log_bytes);
         let usual = data_bytes.saturating_mul(4).max(256 << 20).min(whole.0);
         let capacity = self.capacity.unwrap_or(ByteCount(usual));
         if capacity > whole {
@@ -440,7 +259,7 @@ fn flash_page_bytes(profile: &Profile, capacity: ByteCount) -> Option<u32> {
 }
 
 /// The settings of the engine, with what `--set` says.
-fn settings_of(arguments: &YcsbArguments) -> Result<Settings, Failure> {
+fn settings_of(arguments: &RunArguments) -> Result<Settings, Failure> {
     let usual = Settings { pool_bytes: arguments.memory.0, ..Settings::default() };
     let settings = engine_settings::set_new(&usual, &arguments.set)?;
     settings.check()?;
@@ -448,21 +267,10 @@ fn settings_of(arguments: &YcsbArguments) -> Result<Settings, Failure> {
     Ok(settings)
 }
 
-fn tell(report: &YcsbReport<'_>, context: &Context) -> Result<(), Failure> {
-    let outcome = &report.outcome;
-    let output = context.output;
-    let clients = match report.client_count {
-        1 => "1 client".to_owned(),
-        count => format!("{count} clients"),
-    };
-    output.heading(&format!(
-        "YCSB {} on {}: {} operations by {clients}",
-        report.workload.label(),
-        report.device.escape_debug(),
-        outcome.operation_count
-    ))?;
+/// Tells what came of a run of any load.
+fn tell_outcome(outcome: &Outcome, is_virtual: bool, output: &Output) -> Result<(), Failure> {
     let seconds = outcome.elapsed_ns as f64 / 1e9;
-    let kind = if report.capacity_bytes.is_some() { " of virtual time" } else { "" };
+    let kind = if is_virtual { " of virtual time" } else { "" };
     output.line(&format!(
         "{} operations/s in {seconds:.3} s{kind}",
         rate(outcome.operations_per_second)
@@ -495,26 +303,32 @@ fn tell(report: &YcsbReport<'_>, context: &Context) -> Result<(), Failure> {
             flash.program_count, flash.erase_count
         ))?;
     }
-    if let Some(factor) = report.write_amplification {
-        let counts = &report.counts;
-        output.line(&format!(
-            "written: {} of records, {} of log; {factor:.2} bytes below for each of a record",
-            ByteCount(counts.record_written_bytes),
-            ByteCount(outcome.log_bytes)
-        ))?;
-        output.line(&format!(
-            "done again: {} conflicts, {} deadlocks, {} waits that were too long",
-            counts.conflict_count, counts.deadlock_count, counts.lock_timeout_count
-        ))?;
-    }
+    Ok(())
+}
+
+/// Tells why transactions were done again.
+fn tell_retries(retries: &Retries, output: &Output) -> Result<(), Failure> {
+    output.line(&format!(
+        "done again: {} conflicts, {} deadlocks, {} waits that were too long",
+        retries.conflict_count, retries.deadlock_count, retries.lock_timeout_count
+    ))
+}
+
+/// Tells how the rate went over time, and the history of a run on a virtual clock.
+fn tell_course(outcome: &Outcome, is_virtual: bool, output: &Output) -> Result<(), Failure> {
     let parts: Vec<String> =
         outcome.operations_per_second_over_time.iter().map(|part| rate(*part)).collect();
     output.line("operations/s in each twentieth of the time:")?;
     for row in parts.chunks(10) {
         output.line(&format!("  {}", row.join(" ")))?;
     }
-    if report.capacity_bytes.is_some() {
+    if is_virtual {
         output.line(&output.faint(&format!("history {}", outcome.history)))?;
     }
     Ok(())
+}
+
+/// So many clients, in words.
+fn clients_in_words(count: u32) -> String {
+    nandu_base::words::counted(u64::from(count), "client")
 }

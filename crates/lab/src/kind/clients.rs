@@ -38,7 +38,7 @@ use crate::error::LabError;
 use crate::outcome::Series;
 use nandu_base::{ByteCount, Nanos, Rng};
 use nandu_bench::ycsb::{KeyChoice, WorkloadKind, Ycsb};
-use nandu_bench::{Clock, Load, Outcome, Plan, SwitchKind, Watch};
+use nandu_bench::{BenchError, Clock, Load, Outcome, Plan, SwitchKind, Watch};
 use nandu_probe::text;
 use nandu_storage::database::Isolation;
 use nandu_storage::engine::TornPages;
@@ -267,7 +267,7 @@ impl Clients {
                 switch_kind: SwitchKind::default(),
             };
             let ycsb = self.ycsb(Rng::for_part(seed, part).next_u64());
-            at_work(&database, &ycsb, &plan).map_err(error)
+            at_work(&database, &ycsb, &plan).map_err(|error| LabError::step(step, &error))
         };
         let first = self.clients.first().copied().expect("there are some");
         work("before", first)?;
@@ -280,7 +280,7 @@ impl Clients {
 }
 
 /// Has clients do what `plan` says.
-fn at_work(database: &Database, ycsb: &Ycsb, plan: &Plan) -> Result<Point, StorageError> {
+fn at_work(database: &Database, ycsb: &Ycsb, plan: &Plan) -> Result<Point, BenchError> {
     let load = ycsb.start();
     let clock: Clock = Arc::new(|| unreachable!("a simulated drive has its own clock"));
     let shared: Arc<dyn Load> = Arc::new(Arc::clone(&load));
@@ -294,7 +294,7 @@ fn at_work(database: &Database, ycsb: &Ycsb, plan: &Plan) -> Result<Point, Stora
         rate: outcome.operations_per_second,
         mean_us: outcome.operations.iter().map(spent).sum::<f64>() / count / 1e3,
         misses: outcome.pool_miss_count as f64 / count,
-        retries: load.counts().retry_count as f64 / count,
+        retries: load.counts().retries.retry_count as f64 / count,
     })
 }
 

@@ -9,7 +9,7 @@ use nandu_base::Rng;
 use std::fmt::Write;
 
 /// The id of the first customer, as the benchmark's kit has it.
-const ID_FIRST: u64 = 1_002;
+pub(super) const ID_FIRST: u64 = 1_002;
 /// The most accounts that a customer has.
 const ACCOUNT_COUNT_MAX: u64 = 7;
 
@@ -67,6 +67,14 @@ pub(super) fn write(out: &mut String, tpox: &Tpox, number: u64, is_ahead: bool) 
         }
     });
     out.push_str("</Customer>");
+}
+
+/// Writes an account with an id behind those of all customers.
+pub(super) fn write_new_account(out: &mut String, tpox: &Tpox, number: u64) {
+    let rng = &mut tpox.rng("new accounts", number);
+    let last = name(rng);
+    let id = account_id(tpox.customer_count, 0) + number;
+    write_account(out, (tpox, rng), (id, &last), false);
 }
 
 fn write_name(out: &mut String, rng: &mut Rng, (first, last): (&str, &str)) {

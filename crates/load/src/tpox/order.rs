@@ -6,7 +6,7 @@ use nandu_base::Rng;
 use std::fmt::Write;
 
 /// The id of the first order, as the benchmark's kit has it.
-const ID_FIRST: u64 = 103_282;
+pub(super) const ID_FIRST: u64 = 103_282;
 /// Trade dates begin on 2003-06-15, which comes so many days after the year's first.
 const DAY_FIRST: u64 = 165;
 /// Optional attributes that are there, in a million, while a collection is ahead and else.

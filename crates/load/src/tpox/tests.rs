@@ -224,6 +224,32 @@ fn collections_are_stored_together_or_not_at_all() {
 }
 
 #[test]
+fn what_is_new_has_ids_of_its_own_and_refers_to_what_is_there() {
+    let tpox = Tpox::new(100_000, 3).unwrap();
+    let [custacc, order, security] = TpoxCollection::ALL.map(|collection| text(&tpox, collection));
+    for number in [0, 1, 400] {
+        let (account, new) = (tpox.new_account(number), tpox.new_order(number));
+        let id = all_between(&account, "<Account id=\"", '"')[0];
+        assert!(account.starts_with("<Account ") && account.ends_with("</Account>"));
+        assert!(!custacc.contains(&format!("<Account id=\"{id}\"")), "{id}");
+        for symbol in all_between(&account, "<Symbol>", '<') {
+            assert!(security.contains(&format!("<Symbol>{symbol}</Symbol>")), "{symbol}");
+        }
+        let id = tpox.order_id(tpox.count(TpoxCollection::Order) + number);
+        assert_eq!(all_between(&new, "<Order ID=\"", '"'), [id.to_string()]);
+        assert!(!order.contains(&format!("<Order ID=\"{id}\"")), "{id}");
+        let account = all_between(&new, " Acct=\"", '"')[0];
+        assert!(custacc.contains(&format!("<Account id=\"{account}\"")), "{account}");
+    }
+    assert_ne!(tpox.new_account(0), tpox.new_account(1));
+    // The last of each is where its number says.
+    let last = tpox.customer_id(tpox.count(TpoxCollection::Custacc) - 1);
+    assert!(custacc.contains(&format!("custacc\" id=\"{last}\"")));
+    let last = tpox.symbol(tpox.count(TpoxCollection::Security) - 1);
+    assert!(security.contains(&format!("<Symbol>{last}</Symbol>")), "{last}");
+}
+
+#[test]
 fn days_are_counted_over_leap_years() {
     for (year, days, date) in [
         (1990, 0, "1990-01-01"),

@@ -6,7 +6,7 @@
 //!
 //! 1. What is drawn is what `--json` says, and no more; nothing is claimed, so there are no verdicts.
 
-use super::YcsbReport;
+use super::ycsb::YcsbReport;
 use crate::failure::Failure;
 use nandu_base::{ByteCount, fnv1a};
 use nandu_lab::outcome::{Axis, Cell, Figure, Grid, Outcome, Series, Trace};
@@ -221,10 +221,10 @@ fn amplification(report: &YcsbReport<'_>) -> Option<Grid> {
 fn aborts(report: &YcsbReport<'_>) -> Option<Grid> {
     let counts = &report.counts;
     let rows = [
-        ("conflicts", counts.conflict_count),
-        ("deadlocks", counts.deadlock_count),
-        ("waits that were too long", counts.lock_timeout_count),
-        ("all", counts.retry_count),
+        ("conflicts", counts.retries.conflict_count),
+        ("deadlocks", counts.retries.deadlock_count),
+        ("waits that were too long", counts.retries.lock_timeout_count),
+        ("all", counts.retries.retry_count),
     ];
     let operations = report.outcome.operation_count.max(1) as f64;
     let line =
@@ -271,9 +271,9 @@ fn series_of(report: &YcsbReport<'_>) -> Vec<Series> {
         bytes.into_iter().filter_map(|(name, bytes)| Some(single(name, "B", bytes? as f64))),
     );
     let aborts = [
-        ("aborts.conflicts", counts.conflict_count),
-        ("aborts.deadlocks", counts.deadlock_count),
-        ("aborts.lock_timeouts", counts.lock_timeout_count),
+        ("aborts.conflicts", counts.retries.conflict_count),
+        ("aborts.deadlocks", counts.retries.deadlock_count),
+        ("aborts.lock_timeouts", counts.retries.lock_timeout_count),
     ];
     all.extend(aborts.map(|(name, count)| single(name, "", count as f64)));
     all.extend(report.write_amplification.map(|factor| single("write_amplification", "", factor)));
