@@ -31,6 +31,7 @@ pub mod site;
 pub mod spare;
 pub mod stalls;
 pub mod tour;
+pub mod tpox;
 pub mod tree_maintenance;
 
 use crate::error::LabError;
@@ -86,6 +87,8 @@ pub enum ExperimentKind {
     Stalls(stalls::Stalls),
     /// All that matters about a device, in little time.
     Tour(tour::Tour),
+    /// XML documents of TPoX in each storage mapping.
+    Tpox(tpox::TpoxMix),
     /// Inserts into a B+-tree and lookups from it.
     TreeMaintenance(tree_maintenance::TreeMaintenance),
 }
@@ -153,6 +156,7 @@ impl ExperimentKind {
             Self::Spare(kind) => kind,
             Self::Stalls(kind) => kind,
             Self::Tour(kind) => kind,
+            Self::Tpox(kind) => kind,
             Self::TreeMaintenance(kind) => kind,
         }
     }
@@ -183,6 +187,7 @@ impl ExperimentKind {
             Self::Spare(_) => "spare",
             Self::Stalls(_) => "stalls",
             Self::Tour(_) => "tour",
+            Self::Tpox(_) => "tpox",
             Self::TreeMaintenance(_) => "tree_maintenance",
         }
     }
