@@ -3,8 +3,7 @@
 //!
 //! ```text
 //!   import      text ─► nodes ─► records            export, check      records ─► nodes ─► text
-//!   edit        the containers around a change
-//!   subtree     the containers of a node, into memory
+//!   edit, subtree   the containers around a node
 //!      │                                               │
 //!   tree_writer   labels and classes of nodes       walk   which elements begin and end
 //!      └───────────────┬───────────────────────────────┘

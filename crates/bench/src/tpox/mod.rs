@@ -41,7 +41,7 @@ pub const LOOKUP: &str = "table of ids";
 /// A run of the mix.
 #[derive(Clone, Copy, Debug)]
 pub struct TpoxRun {
-    /// The documents.
+    /// Which documents, how many of them.
     pub tpox: Tpox,
     /// How they are stored.
     pub mapping: MappingKind,
