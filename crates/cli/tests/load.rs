@@ -238,7 +238,7 @@ fn ctrl_c_ends_a_load_of_documents_and_leaves_nothing() {
     }
     interrupt(&child);
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130), "{}", common::stderr(&output));
+    assert_eq!(output.status.code(), Some(130), "{}", crate::common::stderr(&output));
     assert!(!bank.exists(), "the database was made for the load");
 }
 
