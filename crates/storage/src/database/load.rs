@@ -1,7 +1,7 @@
 //! New tables with any number of rows: written past the log, durable before the catalogue knows them.
 //!
 //! ```text
-//!   load_table ─► file ─► push … push ─► indexes, from sorted entries ─► sync ─► catalogue entry ─► …
+//!   load_tables ─► files ─► push … push ─► indexes, from sorted entries ─► sync ─► catalogue entry ─► …
 //!                 as the kind does it                                            (logged)      commit
 //! ```
 //!
@@ -20,7 +20,7 @@ use super::turns::Turns;
 use super::view::EngineView;
 use super::{Shared, catalog, change, key};
 use crate::btree::Tree;
-use crate::sqlite::{FillFactor, ValueRef};
+use crate::sqlite::{FillFactor, HeapTable, ValueRef};
 use crate::{FileId, StorageError};
 use serde::Serialize;
 use std::sync::Arc;
@@ -137,24 +137,38 @@ impl LoadOptions {
     }
 }
 
-/// See [`super::WriteTransaction::load_table`]. The transaction excludes all others that change tables; who reads
+/// See [`super::WriteTransaction::load_tables`]. The transaction excludes all others that change tables; who reads
 /// and who writes to other tables goes on between two rows.
-pub(super) fn load_table<E: From<StorageError>>(
+pub(super) fn load_tables<E: From<StorageError>>(
     shared: &Shared,
     transaction: u64,
-    table: &NewTable,
-    options: &LoadOptions,
-    rows: impl FnOnce(&mut TableLoad<'_>) -> Result<(), E>,
-) -> Result<LoadReport, E> {
-    let (mut definition, first_new) = {
+    tables: &[(&NewTable, &LoadOptions)],
+    rows: impl FnOnce(&mut [TableLoad<'_>]) -> Result<(), E>,
+) -> Result<Vec<LoadReport>, E> {
+    let (mut definitions, first_new) = {
         let core = shared.core.read();
-        (core.define(table)?, core.changes().created_files.len())
+        let mut definitions: Vec<TableDefinition> = Vec::with_capacity(tables.len());
+        for &(table, _) in tables {
+            let definition = core.define(table)?;
+            let key = catalog::key_of(&definition.name);
+            if definitions.iter().any(|other| catalog::key_of(&other.name) == key) {
+                let what = format!("table {}", definition.name);
+                return Err(StorageError::Exists { what }.into());
+            }
+            definitions.push(definition);
+        }
+        (definitions, core.changes().created_files.len())
     };
-    let made = shared.core.write().make_files(&mut definition).map_err(E::from);
-    let loaded = made.and_then(|()| fill_table(shared, &definition, options, rows));
-    let stored = loaded.and_then(|report| {
-        shared.core.write().store_filled(transaction, &definition)?;
-        Ok(report)
+    let made = {
+        let mut core = shared.core.write();
+        definitions.iter_mut().try_for_each(|definition| core.make_files(definition))
+    };
+    let options = tables.iter().map(|&(_, options)| options);
+    let loaded =
+        made.map_err(E::from).and_then(|()| fill_tables(shared, &definitions, options, rows));
+    let stored = loaded.and_then(|reports| {
+        shared.core.write().store_filled(transaction, &definitions)?;
+        Ok(reports)
     });
     if stored.is_err() {
         shared.core.write().remove_files_from(first_new);
@@ -174,7 +188,8 @@ pub(super) fn create_index(
     let first_new = shared.core.read().changes().created_files.len();
     let (open, definition) = shared.core.write().define_index(table, index, columns)?;
     let filled = build_index(shared, &open, definition.indexes.last().expect("it was added"));
-    let stored = filled.and_then(|()| shared.core.write().store_filled(transaction, &definition));
+    let definitions = std::slice::from_ref(&definition);
+    let stored = filled.and_then(|()| shared.core.write().store_filled(transaction, definitions));
     if stored.is_err() {
         shared.core.write().remove_files_from(first_new);
     }
@@ -247,31 +262,37 @@ pub(super) fn fill_tree(
     Ok(entry_count)
 }
 
-fn fill_table<E: From<StorageError>>(
+fn fill_tables<'o, E: From<StorageError>>(
     shared: &Shared,
-    definition: &TableDefinition,
-    options: &LoadOptions,
-    rows: impl FnOnce(&mut TableLoad<'_>) -> Result<(), E>,
-) -> Result<LoadReport, E> {
-    let mut heap = None;
-    let row_load = {
-        let mut core = shared.core.write();
-        let mut pages = core.engine.unlogged_pages(definition.file)?;
-        definition.begin_load(&mut pages, options, &mut heap)?
-    };
-    let sort_bytes = options.sort_bytes / definition.indexes.len().max(1) as u64;
-    let mut load = TableLoad {
-        entries: definition.indexes.iter().map(|_| Sorter::new(sort_bytes)).collect(),
-        shared,
-        turns: Turns::new(shared),
-        definition,
-        rows: row_load,
-        value: Vec::new(),
-        key: Vec::new(),
-        report: LoadReport::default(),
-    };
-    rows(&mut load)?;
-    Ok(load.finish(options.tree_fill_percent())?)
+    definitions: &[TableDefinition],
+    options: impl Iterator<Item = &'o LoadOptions> + Clone,
+    rows: impl FnOnce(&mut [TableLoad<'_>]) -> Result<(), E>,
+) -> Result<Vec<LoadReport>, E> {
+    let mut heaps: Vec<Option<HeapTable>> = definitions.iter().map(|_| None).collect();
+    let mut loads = Vec::with_capacity(definitions.len());
+    for ((definition, options), heap) in definitions.iter().zip(options.clone()).zip(&mut heaps) {
+        let row_load = {
+            let mut core = shared.core.write();
+            let mut pages = core.engine.unlogged_pages(definition.file)?;
+            definition.begin_load(&mut pages, options, heap)?
+        };
+        let sort_bytes = options.sort_bytes / definition.indexes.len().max(1) as u64;
+        loads.push(TableLoad {
+            entries: definition.indexes.iter().map(|_| Sorter::new(sort_bytes)).collect(),
+            shared,
+            turns: Turns::new(shared),
+            definition,
+            rows: row_load,
+            value: Vec::new(),
+            key: Vec::new(),
+            report: LoadReport::default(),
+        });
+    }
+    rows(&mut loads)?;
+    let finished = loads.into_iter().zip(options);
+    let reports: Result<Vec<LoadReport>, StorageError> =
+        finished.map(|(load, options)| load.finish(options.tree_fill_percent())).collect();
+    Ok(reports?)
 }
 
 impl Core {
@@ -312,16 +333,18 @@ impl Core {
         Ok(())
     }
 
-    /// Has the catalogue know a table whose new files are filled, or leaves it as it was.
+    /// Has the catalogue know tables whose new files are filled, all or none of them.
     fn store_filled(
         &mut self,
         transaction: u64,
-        definition: &TableDefinition,
+        definitions: &[TableDefinition],
     ) -> Result<(), StorageError> {
         let store = |core: &mut Self| {
-            catalog::store(&mut core.engine, core.catalog, definition)?;
-            core.changes_mut().catalog_changed = true;
-            core.add_open(definition.clone())
+            definitions.iter().try_for_each(|definition| {
+                catalog::store(&mut core.engine, core.catalog, definition)?;
+                core.changes_mut().catalog_changed = true;
+                core.add_open(definition.clone())
+            })
         };
         self.serve(transaction, |core| core.whole_row(true, store)).0
     }

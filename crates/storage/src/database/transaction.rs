@@ -330,8 +330,23 @@ impl<'d> WriteTransaction<'d> {
         options: &LoadOptions,
         rows: impl FnOnce(&mut TableLoad<'_>) -> Result<(), E>,
     ) -> Result<LoadReport, E> {
-        self.claim_table(&table.name)?;
-        let loaded = super::load::load_table(&self.database.shared, self.id, table, options, rows);
+        let reports =
+            self.load_tables(&[(table, options)], |loads: &mut [_]| rows(&mut loads[0]))?;
+        Ok(reports[0])
+    }
+
+    /// Makes several tables and fills them with what `rows` pushes, in one pass over whatever that comes
+    /// from. Gives a report for each, in their order.
+    ///
+    /// # Errors
+    /// As [`Self::load_table`], for each of them; and if two have the same name. Then there is none of them.
+    pub fn load_tables<E: From<StorageError>>(
+        &mut self,
+        tables: &[(&NewTable, &LoadOptions)],
+        rows: impl FnOnce(&mut [TableLoad<'_>]) -> Result<(), E>,
+    ) -> Result<Vec<LoadReport>, E> {
+        tables.iter().try_for_each(|(table, _)| self.claim_table(&table.name))?;
+        let loaded = super::load::load_tables(&self.database.shared, self.id, tables, rows);
         self.see_tables();
         loaded
     }

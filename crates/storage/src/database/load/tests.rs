@@ -300,3 +300,45 @@ fn an_index_of_many_rows_is_made_past_the_log() {
     let report = database.read().check().unwrap();
     assert_eq!((report.findings.len(), report.index_entry_count), (0, 12_001));
 }
+
+#[test]
+fn tables_that_are_loaded_together_come_all_or_none() {
+    for settings in ways() {
+        let device = device();
+        let database = create(&device, &settings);
+        let [one, other] = ["one", "other"].map(NewTable::raw);
+        let ascending = LoadOptions { order: RowOrder::Ascending, ..LoadOptions::default() };
+        let sorted = LoadOptions { sort_bytes: 16 << 10, ..LoadOptions::default() };
+        let before = file_names(&database.read());
+        let load = |write: &mut super::super::WriteTransaction<'_>, fails: bool| {
+            write.load_tables(&[(&one, &ascending), (&other, &sorted)], |loads| {
+                for number in 0..3000_u32 {
+                    loads[0].push_entry(&number.to_be_bytes(), b"value")?;
+                    let shuffled = number.wrapping_mul(2_654_435_761);
+                    loads[1].push_entry(&shuffled.to_be_bytes(), &number.to_be_bytes())?;
+                }
+                let what = "as said".to_owned();
+                if fails { Err(StorageError::InvalidSetting { what }) } else { Ok(()) }
+            })
+        };
+        let mut write = database.write().unwrap();
+        assert!(load(&mut write, true).is_err());
+        let twice = write.load_tables(&[(&one, &ascending), (&one, &ascending)], |_| Ok(()));
+        assert!(matches!(twice, Err(StorageError::Exists { .. })), "{twice:?}");
+        write.commit().unwrap();
+        assert_eq!(file_names(&database.read()), before);
+        let mut write = database.write().unwrap();
+        let reports = load(&mut write, false).unwrap();
+        assert_eq!(reports.iter().map(|report| report.row_count).collect::<Vec<_>>(), [3000; 2]);
+        write.commit().unwrap();
+        drop(database);
+        let database = open(&device, &settings);
+        let read = database.read();
+        let keys: Vec<u32> = { read.entries("other").unwrap() }
+            .map(|entry| u32::from_be_bytes(entry.unwrap().0.try_into().unwrap()))
+            .collect();
+        assert!(keys.len() == 3000 && keys.is_sorted());
+        assert_eq!(read.entries("one").unwrap().count(), 3000);
+        assert_eq!(read.check().unwrap().findings, Vec::<String>::new());
+    }
+}
