@@ -4,6 +4,7 @@
 
 use crate::document::Document;
 use crate::error::XmlError;
+use crate::index::{IndexCheck, IndexDefinition, Indexer, Indexing};
 use crate::record::{NodeKind, Record, ValueType};
 use crate::synopsis::ClassId;
 use crate::tree_writer::Counts;
@@ -24,10 +25,13 @@ pub struct DocumentCheck {
     pub counts: Counts,
     /// Containers that were read.
     pub container_count: u64,
+    /// Entries of indexes that were compared with their nodes.
+    pub index_entry_count: u64,
 }
 
 /// Checks that records are in order, that labels, classes and kinds fit each other, that text is
-/// text, and that the catalogue has counted right.
+/// text, that the catalogue has counted right, and that indexes have an entry for each node of theirs
+/// and no other.
 ///
 /// # Errors
 /// If a page cannot be read. Damage is a finding.
@@ -41,7 +45,13 @@ pub fn check(tables: &Tables, document: &Document) -> Result<DocumentCheck, XmlE
     };
     let limit = document.catalog.container_bytes;
     let (mut container_count, mut long_count) = (0, 0);
-    let walked = walk(tables, document, &mut checker, |_, value| {
+    let mut index_check = IndexCheck::new(tables, document);
+    let kinds = document.indexes().map(IndexDefinition::kind).collect();
+    let mut indexer = Indexer::new(kinds, document.catalog.coverage());
+    let mut expect = |place: usize, key: &[u8]| index_check.expect(place, key);
+    let indexing = indexer.with_sink(&mut expect);
+    let mut both = Both { checker: &mut checker, indexing };
+    let walked = walk(tables, document, &mut both, |_, value| {
         container_count += 1;
         long_count += u64::from(value.len() as u64 > limit);
         Ok(())
@@ -55,9 +65,39 @@ pub fn check(tables: &Tables, document: &Document) -> Result<DocumentCheck, XmlE
                 checker.find(format!("{long_count} containers have more than {limit} bytes"));
             }
             checker.compare(document);
+            let (findings, entry_count) = index_check.finish()?;
+            findings.into_iter().for_each(|finding| checker.find(finding));
+            checker.report.index_entry_count = entry_count;
         }
     }
     Ok(checker.report)
+}
+
+/// Tells two of the same nodes.
+struct Both<'b, S> {
+    checker: &'b mut Checker,
+    indexing: Indexing<'b, S>,
+}
+
+impl<S: FnMut(usize, &[u8]) -> Result<(), XmlError>> NodeVisitor for Both<'_, S> {
+    fn open(&mut self, class: ClassId) -> Result<(), XmlError> {
+        self.checker.open(class)
+    }
+
+    fn open_at(&mut self, class: ClassId, label: &[u8]) -> Result<(), XmlError> {
+        self.checker.open(class)?;
+        self.indexing.open_at(class, label)
+    }
+
+    fn close(&mut self, class: ClassId) -> Result<(), XmlError> {
+        self.checker.close(class)?;
+        self.indexing.close(class)
+    }
+
+    fn leaf(&mut self, record: &Record<'_>) -> Result<(), XmlError> {
+        self.checker.leaf(record)?;
+        self.indexing.leaf(record)
+    }
 }
 
 struct Checker {

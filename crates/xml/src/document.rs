@@ -5,10 +5,13 @@
 //!   NAME-catalog   00           version, mapping, sizes and counts
 //!                  01 name id   prefix, local name, namespace
 //!                  02 class id  kind, class above, name, nodes
+//!                  03 index     kind, path, what its prefixes stand for
+//!   NAME-index-7   entries of an index (`index`)
 //! ```
 
 use crate::container::CONTAINER_BYTES_MIN;
 use crate::error::XmlError;
+use crate::index::{INDEX_COUNT_MAX, IndexDefinition, StoredIndex};
 use crate::mapping::MappingKind;
 use crate::record::NodeKind;
 use crate::synopsis::{ClassId, PathClass, StepKind, Synopsis};
@@ -25,17 +28,25 @@ const FORMAT_VERSION: u8 = 1;
 pub(crate) const HEAD: u8 = 0;
 const NAME: u8 = 1;
 const CLASS: u8 = 2;
+const INDEX: u8 = 3;
 
 /// What the trees of a document are called.
 #[derive(Clone, Debug)]
 pub(crate) struct DocumentNames {
+    document: String,
     pub(crate) nodes: String,
     pub(crate) catalog: String,
 }
 
 impl DocumentNames {
     pub(crate) fn of(document: &str) -> Self {
-        Self { nodes: format!("{document}-nodes"), catalog: format!("{document}-catalog") }
+        let [nodes, catalog] = ["nodes", "catalog"].map(|tree| format!("{document}-{tree}"));
+        Self { document: document.to_owned(), nodes, catalog }
+    }
+
+    /// The tree of an index's entries.
+    pub(crate) fn index(&self, number: u32) -> String {
+        format!("{}-index-{number}", self.document)
     }
 }
 
@@ -49,6 +60,10 @@ pub(crate) struct Catalog {
     pub(crate) counts: Counts,
     pub(crate) vocabulary: Vocabulary,
     pub(crate) synopsis: Synopsis,
+    /// Whether the counts of paths are those of now.
+    pub(crate) is_exact: bool,
+    /// By their numbers.
+    pub(crate) indexes: Vec<StoredIndex>,
 }
 
 /// A stored document.
@@ -82,9 +97,43 @@ pub struct DocumentStat {
     pub height: u64,
     /// Bytes of those pages.
     pub file_bytes: u64,
+    /// The indexes that it has.
+    pub indexes: Vec<IndexStat>,
+}
+
+/// How large an index is.
+#[derive(Clone, Debug, Serialize)]
+pub struct IndexStat {
+    /// What it knows, of which nodes, as users write it.
+    pub index: String,
+    /// The tree of its entries.
+    pub tree: String,
+    /// How many entries it has.
+    pub entry_count: u64,
+    /// Pages of its tree.
+    pub page_count: u64,
+    /// Levels of that tree, the leaves included.
+    pub height: u64,
+    /// Bytes of those pages.
+    pub file_bytes: u64,
 }
 
 impl Catalog {
+    /// Of a document that has nothing yet.
+    pub(crate) fn empty(mapping: MappingKind, container_bytes: u64) -> Self {
+        Self {
+            mapping,
+            container_bytes,
+            container_count: 0,
+            plain_bytes: 0,
+            counts: Counts::default(),
+            vocabulary: Vocabulary::default(),
+            synopsis: Synopsis::default(),
+            is_exact: true,
+            indexes: Vec::new(),
+        }
+    }
+
     /// Its entries, in the order of their keys.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
         let head = std::iter::once((vec![HEAD], self.encode_head()));
@@ -98,7 +147,17 @@ impl Catalog {
             class.encode(&mut bytes);
             (key_of(CLASS, id), bytes)
         });
-        head.chain(names).chain(classes)
+        let indexes = self.indexes.iter().map(|index| {
+            let mut bytes = Vec::new();
+            index.definition.encode(&mut bytes);
+            (Self::index_key(index.number), bytes)
+        });
+        head.chain(names).chain(classes).chain(indexes)
+    }
+
+    /// The key of an index's definition.
+    pub(crate) fn index_key(number: u32) -> Vec<u8> {
+        key_of(INDEX, number)
     }
 
     fn encode_head(&self) -> Vec<u8> {
@@ -130,21 +189,21 @@ impl Catalog {
         if !rest.is_empty() || container_bytes < CONTAINER_BYTES_MIN as u64 {
             return Err("its catalogue's head makes no sense".to_owned());
         }
-        let (vocabulary, synopsis) = (Vocabulary::default(), Synopsis::default());
-        Ok(Self {
-            mapping,
-            container_bytes,
-            container_count,
-            plain_bytes,
-            counts,
-            vocabulary,
-            synopsis,
-        })
+        let empty = Self::empty(mapping, container_bytes);
+        Ok(Self { container_count, plain_bytes, counts, ..empty })
     }
 
-    /// Takes a name or a class; says what is wrong with it.
+    /// Takes a name, a class or an index; says what is wrong with it.
     fn add(&mut self, key: &[u8], value: &[u8]) -> Result<(), &'static str> {
         let ([kind], id) = key.split_first_chunk().ok_or("its catalogue has an empty key")?;
+        if *kind == INDEX {
+            let id = <[u8; 4]>::try_from(id).map_err(|_| "an index of it has no number")?;
+            let definition =
+                IndexDefinition::decode(value).ok_or("an index of its catalogue is broken")?;
+            self.indexes.push(StoredIndex { number: u32::from_be_bytes(id), definition });
+            let is_known = self.indexes.len() <= INDEX_COUNT_MAX;
+            return if is_known { Ok(()) } else { Err("its catalogue has too many indexes") };
+        }
         let next = match *kind {
             NAME => self.vocabulary.names().len(),
             CLASS => self.synopsis.classes().len(),
@@ -183,6 +242,10 @@ impl Document {
         };
         let damaged = |what: String| XmlError::Damaged { document: name.to_owned(), what };
         let mut catalog = match entries.next_entry()? {
+            Some((&[HEAD], &[found, ..])) if found != FORMAT_VERSION => {
+                let (document, known) = (name.to_owned(), FORMAT_VERSION);
+                return Err(XmlError::Version { document, found, known });
+            }
             Some((&[HEAD], value)) => Catalog::decode_head(value).map_err(damaged)?,
             _ => return Err(damaged("its catalogue has no head".to_owned())),
         };
@@ -192,8 +255,8 @@ impl Document {
         Ok(Self { name: name.to_owned(), catalog })
     }
 
-    /// Takes the names, paths and counts that came since it was opened; of paths that were there
-    /// the counts of then stay.
+    /// Takes the names, paths, indexes and counts that came since it was opened; of paths that were
+    /// there the counts of then stay.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -202,10 +265,12 @@ impl Document {
         let head = tables.value(&catalog, &[HEAD], Catalog::decode_head)?;
         let head = head.unwrap_or_else(|| Err("its catalogue has no head".to_owned()));
         let head = head.map_err(|what| self.damaged(what))?;
-        for kind in [NAME, CLASS] {
+        self.catalog.indexes.clear();
+        for kind in [NAME, CLASS, INDEX] {
             let next = match kind {
                 NAME => self.vocabulary().names().len(),
-                _ => self.synopsis().classes().len(),
+                CLASS => self.synopsis().classes().len(),
+                _ => 0,
             };
             let (first, end) = (key_of(kind, nandu_base::to_u32(next as u64)), [kind + 1]);
             let range = EntryRange::of(&catalog).at_least(&first).less_than(&end);
@@ -214,8 +279,10 @@ impl Document {
                 self.catalog.add(key, value).map_err(|what| self.damaged(what))?;
             }
         }
-        let Catalog { vocabulary, synopsis, .. } = std::mem::replace(&mut self.catalog, head);
-        (self.catalog.vocabulary, self.catalog.synopsis) = (vocabulary, synopsis);
+        let old = std::mem::replace(&mut self.catalog, head);
+        let catalog = &mut self.catalog;
+        (catalog.vocabulary, catalog.synopsis) = (old.vocabulary, old.synopsis);
+        (catalog.indexes, catalog.is_exact) = (old.indexes, false);
         Ok(())
     }
 
@@ -235,6 +302,11 @@ impl Document {
     #[must_use]
     pub const fn vocabulary(&self) -> &Vocabulary {
         &self.catalog.vocabulary
+    }
+
+    /// The indexes that it has.
+    pub fn indexes(&self) -> impl Iterator<Item = &IndexDefinition> {
+        self.catalog.indexes.iter().map(|index| &index.definition)
     }
 
     /// The path of names of a class: `/bib/book/@year`.
@@ -265,11 +337,25 @@ impl Document {
     /// # Errors
     /// If its pages cannot be read.
     pub fn stat(&self, tables: &Tables) -> Result<DocumentStat, XmlError> {
-        let nodes = DocumentNames::of(&self.name).nodes;
+        let names = DocumentNames::of(&self.name);
         let stats: Vec<TableStat> = tables.stat()?;
-        let stat = stats.iter().find(|stat| stat.name == nodes);
-        let stat = stat.ok_or_else(|| self.damaged("its nodes are missing"))?;
+        let find = |tree: &str, missing: &str| {
+            stats.iter().find(|stat| stat.name == tree).ok_or_else(|| self.damaged(missing))
+        };
+        let stat = find(&names.nodes, "its nodes are missing")?;
         let catalog = &self.catalog;
+        let indexes = catalog.indexes.iter().map(|index| {
+            let tree = names.index(index.number);
+            let stat = find(&tree, "the entries of an index are missing")?;
+            Ok(IndexStat {
+                index: index.definition.to_string(),
+                tree,
+                entry_count: stat.row_count,
+                page_count: stat.page_count,
+                height: u64::from(stat.level_count),
+                file_bytes: stat.file_bytes,
+            })
+        });
         Ok(DocumentStat {
             mapping: catalog.mapping.label(),
             plain_bytes: catalog.plain_bytes,
@@ -281,6 +367,7 @@ impl Document {
             page_count: stat.page_count,
             height: u64::from(stat.level_count),
             file_bytes: stat.file_bytes,
+            indexes: indexes.collect::<Result<_, XmlError>>()?,
         })
     }
 

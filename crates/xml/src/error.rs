@@ -39,6 +39,15 @@ pub enum XmlError {
         /// Which rule, and where.
         what: String,
     },
+    /// A stored document has another version of the format.
+    Version {
+        /// Which document.
+        document: String,
+        /// The version that it has.
+        found: u8,
+        /// The one that is read and written.
+        known: u8,
+    },
     /// There is no such document.
     Missing {
         /// The name that was asked for.
@@ -79,6 +88,11 @@ impl fmt::Display for XmlError {
             Self::Damaged { document, what } => {
                 write!(formatter, "document {document} is damaged: {what}; restore it from a copy")
             }
+            Self::Version { document, found, known } => write!(
+                formatter,
+                "document {document} is of version {found} of the format, and this program knows \
+                 {known}; export it with the one that stored it, and import it with this one"
+            ),
             Self::Missing { document } => write!(
                 formatter,
                 "there is no document {document}; `nandu xml import FILE DIRECTORY` makes one"

@@ -8,6 +8,7 @@
 //!   tree_writer   labels and classes of nodes       walk   which elements begin and end
 //!      └───────────────┬───────────────────────────────┘
 //!   label     who a node is            synopsis, vocabulary   paths and names, each once
+//!   index     which nodes there are of a path, and with which value
 //!   mapping   how records are written: full, prefix, elementless
 //!   container runs of records, entries of a raw tree ─► storage::Database
 //! ```
@@ -34,8 +35,7 @@
 //! # Ok::<(), nandu_xml::XmlError>(())
 //! ```
 //!
-//! How it is used and how large it is: `docs/xml.md`; why it is so:
-//! `docs/decisions/018-xml-documents.md`.
+//! Use and sizes: `docs/xml.md`; reasons: `docs/decisions/018-xml-documents.md` and `019`.
 //!
 //! Absent on purpose: files, terminals, wall clocks, any knowledge of what lies below a database.
 
@@ -46,6 +46,7 @@ mod edit;
 mod error;
 mod export;
 mod import;
+mod index;
 pub mod label;
 mod mapping;
 mod record;
@@ -58,13 +59,17 @@ mod walk;
 pub mod xpath;
 
 pub use check::{DocumentCheck, check};
-pub use document::{Document, DocumentStat};
+pub use document::{Document, DocumentStat, IndexStat};
 pub use edit::{Editor, Spot};
 pub use error::{Place, XmlError};
 pub use export::export;
 pub use import::{
-    ENTITY_BYTES_MAX, ENTITY_LEVEL_MAX, ImportObserver, ImportReport, LEVEL_COUNT_MAX,
-    NAME_BYTES_MAX, PIECE_BYTES_MAX, import,
+    ENTITY_BYTES_MAX, ENTITY_LEVEL_MAX, ImportObserver, ImportOptions, ImportReport,
+    LEVEL_COUNT_MAX, NAME_BYTES_MAX, PIECE_BYTES_MAX, import, import_with,
+};
+pub use index::{
+    INDEX_COUNT_MAX, IndexDefinition, IndexKind, Looked, PathPattern, Sought, create_index,
+    drop_document, drop_index, find,
 };
 pub use label::{LABEL_BYTES_MAX, Label, LabelError};
 pub use mapping::MappingKind;

@@ -2,9 +2,11 @@
 //! the caller.
 //!
 //! 1. Nodes come in document order, attributes right after their element.
-//! 2. Memory holds a container, the elements that are open and the synopsis.
+//! 2. Memory holds a container, the elements that are open, the synopsis, and the entries of indexes
+//!    until the caller takes them.
 
 use crate::container::ContainerWriter;
+use crate::index::Indexer;
 use crate::label;
 use crate::mapping::MappingKind;
 use crate::record::{NodeKind, Record, ValueType};
@@ -74,6 +76,8 @@ pub(crate) struct TreeWriter {
     /// Levels above the first element that is open.
     base_level: usize,
     pub(crate) synopsis: Synopsis,
+    /// Makes entries of indexes, which the caller takes.
+    pub(crate) indexer: Indexer,
     counts: Counts,
 }
 
@@ -92,6 +96,7 @@ impl TreeWriter {
             open: vec![document],
             base_level: 0,
             synopsis: Synopsis::default(),
+            indexer: Indexer::default(),
             counts: Counts::default(),
         }
     }
@@ -161,6 +166,9 @@ impl TreeWriter {
         self.synopsis.count(class);
         self.counts.element_count += 1;
         self.counts.level_count = self.counts.level_count.max(self.depth() as u64);
+        if self.indexer.is_active() {
+            self.indexer.open(class, &self.label);
+        }
         if self.mapping.has_elements() {
             let record = new_record(&self.label, NodeKind::Element, class, &[]);
             self.containers.push(&record, sink)?;
@@ -176,6 +184,9 @@ impl TreeWriter {
     ) -> Result<(), E> {
         let Open { class, next_child, next_attribute, .. } =
             self.open.pop().expect("the caller opened it");
+        if self.indexer.is_active() {
+            self.indexer.close();
+        }
         if next_child == 0 && next_attribute == 0 && !self.mapping.has_elements() {
             let record = new_record(&self.label, NodeKind::Element, class, &[]);
             self.containers.push(&record, sink)?;
@@ -235,6 +246,15 @@ impl TreeWriter {
     ) -> Result<(), E> {
         *self.counts.of_kind(kind) += 1;
         self.counts.value_bytes += value.len() as u64;
+        if self.indexer.is_active() {
+            match kind {
+                NodeKind::Text => self.indexer.text(value),
+                NodeKind::Attribute => {
+                    self.indexer.attribute(class, &self.label, (value, false, false));
+                }
+                _ => {}
+            }
+        }
         self.containers.push(&new_record(&self.label, kind, class, value), sink)?;
         let label_bytes = self.innermost().label_bytes;
         self.label.truncate(label_bytes);

@@ -120,6 +120,24 @@ pub(crate) fn walk_in(
     }
 }
 
+/// Tells `visitor` of nodes by their records: those of some children or attributes of `parent`, with
+/// all in them, in order.
+///
+/// # Errors
+/// As [`walk`].
+pub(crate) fn walk_records<'r>(
+    document: &Document,
+    (parent, class): (&Label, ClassId),
+    records: impl Iterator<Item = Record<'r>>,
+    visitor: &mut impl NodeVisitor,
+) -> Result<(), XmlError> {
+    let mut walker = Walker::within(parent.as_bytes(), class);
+    for record in records {
+        walker.take(document, record.label, &record, visitor)?;
+    }
+    walker.end(document, visitor)
+}
+
 fn damaged_in(document: &Document, key: &[u8], what: &str) -> XmlError {
     document.damaged(format!("{what}, in the container of {key:02x?}"))
 }
@@ -141,9 +159,13 @@ impl Walker {
             let own = document.synopsis().get(class).ok_or("a record has an unknown class")?;
             (class, level) = (own.parent, level - 1);
         }
-        let above = label::parent(node.as_bytes()).unwrap_or_default();
-        let open = if above.is_empty() { Vec::new() } else { vec![(above.len(), class)] };
-        Ok(Self { label: above.to_vec(), base_count: open.len(), open, ..Self::default() })
+        Ok(Self::within(label::parent(node.as_bytes()).unwrap_or_default(), class))
+    }
+
+    /// Inside of an element of a class, or of the document.
+    fn within(element: &[u8], class: ClassId) -> Self {
+        let open = if element.is_empty() { Vec::new() } else { vec![(element.len(), class)] };
+        Self { label: element.to_vec(), base_count: open.len(), open, ..Self::default() }
     }
 
     /// Tells of a record, which lies in the container of this key, and of elements that begin and

@@ -8,8 +8,13 @@ mod common;
 use common::{imported, skip};
 use nandu_base::{Rng, to_index};
 use nandu_storage::Database;
-use nandu_xml::xpath::{Found, Namespaces, QueryLimits, QueryPlan, Value, parse, query};
-use nandu_xml::{Document, MappingKind, XmlError};
+use nandu_xml::xpath::{
+    Access, Found, Namespaces, QueryLimits, QueryPlan, Value, locate, parse, query,
+};
+use nandu_xml::{
+    Document, Editor, ImportOptions, IndexDefinition, MappingKind, Spot, XmlError, check,
+    import_with,
+};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -22,11 +27,20 @@ enum Answer {
 }
 
 fn answer(database: &Database, text: &str) -> Result<Answer, XmlError> {
+    answer_by(database, text, true).map(|(answer, _)| answer)
+}
+
+/// The answer by the plan that is chosen, or by the one without indexes; and whether one was used.
+fn answer_by(database: &Database, text: &str, is_chosen: bool) -> Result<(Answer, bool), XmlError> {
     let read = database.read();
     let document = Document::open(&read, "doc").unwrap();
     let names = Namespaces::from([("p".to_owned(), "urn:p".to_owned())]);
     let expression = parse(text).map_err(|error| XmlError::Invalid { what: error.to_string() })?;
-    let plan = QueryPlan::new(&expression, &document, &names)?;
+    let mut plan = QueryPlan::new(&expression, &document, &names)?;
+    if is_chosen {
+        plan = plan.choose(&read, &document, &names)?;
+    }
+    let is_by_index = matches!(&plan.access, Access::Found(found) if !found.indexes.is_empty());
     let (mut nodes, mut value) = (Vec::new(), None);
     let limits = QueryLimits::default();
     query(&read, &document, &plan, (&names, limits), &|| false, &mut |found| {
@@ -41,7 +55,7 @@ fn answer(database: &Database, text: &str) -> Result<Answer, XmlError> {
         }
         Ok(())
     })?;
-    Ok(value.map_or(Answer::Nodes(nodes), Answer::Value))
+    Ok((value.map_or(Answer::Nodes(nodes), Answer::Value), is_by_index))
 }
 
 const BOOKS: &str = "<bib year='2009'><!--c--><book year='1994' id='b1'><title>TCP/IP</title>\
@@ -444,4 +458,192 @@ fn a_part_that_is_too_large_is_refused() {
     let limits = QueryLimits::default();
     let stopped = query(&read, &document, &plan, (&names, limits), &|| true, &mut |_| Ok(()));
     assert!(matches!(stopped, Err(XmlError::Cancelled)));
+}
+
+const INDEXES: [&str; 5] = ["elements", "text://*", "number://*", "text://@*", "number://@*"];
+
+/// A database with a document that has these indexes.
+fn indexed(mapping: MappingKind, text: &str, indexes: &[&str]) -> Database {
+    let database = common::database();
+    let mut write = database.write().unwrap();
+    let names = Namespaces::new();
+    let indexes = indexes.iter().map(|index| IndexDefinition::parse(index, &names).unwrap());
+    let options = ImportOptions { mapping, indexes: indexes.collect() };
+    import_with(&mut write, "doc", &options, ("text", text.as_bytes()), &mut ()).unwrap();
+    write.commit().unwrap();
+    database
+}
+
+/// An expression that has conditions, more than others.
+fn random_condition(rng: &mut Rng) -> String {
+    let pick =
+        |rng: &mut Rng, list: &[&str]| list[to_index(rng.below(list.len() as u64))].to_owned();
+    let name = |rng: &mut Rng| pick(rng, &["a", "b", "c", "d", "*"]);
+    let literal = |rng: &mut Rng| match rng.below(4) {
+        0 => format!("'{}'", rng.below(40)),
+        1 => pick(rng, &["'word'", "''", "-1", "'1 '", "'x'"]),
+        _ => rng.below(40).to_string(),
+    };
+    let value = |rng: &mut Rng| {
+        let end =
+            pick(rng, &["@x", "@y", ".", "a", "b/@x", "d", "*/c", "text()", ".//@y", "b/text()"]);
+        if end != "." && rng.below(8) == 0 { format!("{end}[1]") } else { end }
+    };
+    let comparison = |rng: &mut Rng| {
+        let (one, other) = (value(rng), literal(rng));
+        match rng.below(8) {
+            0 => format!("starts-with({one}, {other})"),
+            1 => format!("{other} {} {one}", pick(rng, &["=", "<", ">="])),
+            _ => format!("{one} {} {other}", pick(rng, &["=", "=", "=", "<", ">", "<=", "!="])),
+        }
+    };
+    let step = |rng: &mut Rng| {
+        let mut step = name(rng);
+        for _ in 0..rng.below(3) {
+            let first = comparison(rng);
+            let predicate = match rng.below(5) {
+                0 => format!("{first} and {}", comparison(rng)),
+                1 => format!("{first} or {}", comparison(rng)),
+                2 => format!("not({first})"),
+                _ => first,
+            };
+            write!(step, "[{predicate}]").unwrap();
+        }
+        step
+    };
+    let mut path = format!("{}{}", pick(rng, &["//", "/r/", "/r//", "//a/"]), step(rng));
+    for _ in 0..rng.below(3) {
+        let next = pick(rng, &["/", "//", "/../", "/following-sibling::", "/@", "/./"]);
+        path += &next;
+        path += &if next == "/@" { pick(rng, &["x", "y", "*"]) } else { step(rng) };
+    }
+    match rng.below(6) {
+        0 => format!("count({path})"),
+        1 => format!("sum({path})"),
+        _ => path,
+    }
+}
+
+/// A document of many small elements, most of whose values are rare.
+fn random_rows(rng: &mut Rng) -> String {
+    let mut text = "<r>".to_owned();
+    for _ in 0..80 {
+        let (x, y, value) = (rng.below(40), rng.below(1000), rng.below(40));
+        match rng.below(6) {
+            0 => write!(text, "<a x='{x}'><b x='{y}'>{value}</b><c/></a>"),
+            1 => write!(text, "<a x=' {x}.0'><a y='{y}'>word</a>{value}</a>"),
+            2 => write!(text, "<b><d>{value}</d><d>{}<i/>{y}</d></b>", value / 2),
+            3 => write!(
+                text,
+                "<c y='{y}'><d><c>{value}</c></d>text of some length, so that it fills</c>"
+            ),
+            4 => write!(text, "<d x='{x}' y='{}'>{}</d>", "0".repeat(70), "long ".repeat(30)),
+            _ => write!(text, "<b>{value}</b>"),
+        }
+        .unwrap();
+    }
+    text + "</r>"
+}
+
+/// Changes some nodes that expressions choose.
+fn change_at_random(database: &Database, rng: &mut Rng) {
+    let mut write = database.write().unwrap();
+    let mut editor = Editor::begin(&mut write, "doc").unwrap();
+    for _ in 0..6 {
+        let names = Namespaces::new();
+        let wanted = ["//b", "//d/text()", "//@x", "/r/a", "//c"][to_index(rng.below(5))];
+        let plan = QueryPlan::new(&parse(wanted).unwrap(), editor.document(), &names).unwrap();
+        let plan = plan.choose(editor.tables(), editor.document(), &names).unwrap();
+        let asked = (&names, QueryLimits::default());
+        let found = locate(editor.tables(), editor.document(), &plan, asked, &|| false).unwrap();
+        if found.is_empty() {
+            continue;
+        }
+        let node = &found[to_index(rng.below(found.len() as u64))];
+        let label = editor.now(&node.labels[0]);
+        if wanted.ends_with("x") || wanted.ends_with(")") {
+            editor.set_value(&label, &rng.below(40).to_string()).unwrap();
+        } else if rng.below(3) == 0 {
+            editor.delete(&label).unwrap();
+        } else {
+            let text = format!("<a x='{}'><d>{}</d></a>", rng.below(40), rng.below(40));
+            editor.insert(&Spot::Behind(label), &text).unwrap();
+        }
+    }
+    editor.finish().unwrap();
+    write.commit().unwrap();
+}
+
+#[test]
+fn answers_are_the_same_with_and_without_indexes_also_after_changes() {
+    let mut used_count = 0;
+    for seed in 0..6 {
+        let mut rng = Rng::for_part(seed, "indexes");
+        let mapping = MappingKind::ALL[to_index(seed % 3)];
+        // Of some documents not all is indexed.
+        let indexes = if seed < 3 { &INDEXES[..] } else { &INDEXES[to_index(seed) - 3..][..2] };
+        let database = indexed(mapping, &random_rows(&mut rng), indexes);
+        for _ in 0..3 {
+            for _ in 0..60 {
+                let expression = random_condition(&mut rng);
+                let whole = answer_by(&database, &expression, false).unwrap();
+                let (chosen, is_by_index) = answer_by(&database, &expression, true).unwrap();
+                assert_eq!(chosen, whole.0, "{expression}");
+                used_count += u32::from(is_by_index);
+            }
+            change_at_random(&database, &mut rng);
+            let read = database.read();
+            let document = Document::open(&read, "doc").unwrap();
+            assert_eq!(check(&read, &document).unwrap().findings, Vec::<String>::new());
+        }
+    }
+    assert!(used_count > 100, "{used_count}");
+}
+
+#[test]
+fn an_index_is_chosen_where_it_reads_less_and_knows_all_values() {
+    let rows: String = (0..300)
+        .map(|row| format!("<o id='{row}' k='{}'><v>{row}</v><w>t<i/>{row}</w></o>", row % 3))
+        .collect();
+    let text = format!("<r>{rows}<rare/><p><o/></p></r>");
+    let used = |indexes: &[&str], expression: &str| {
+        let database = indexed(MappingKind::Elementless, &text, indexes);
+        let read = database.read();
+        let document = Document::open(&read, "doc").unwrap();
+        let names = Namespaces::new();
+        let plan = QueryPlan::new(&parse(expression).unwrap(), &document, &names).unwrap();
+        match plan.choose(&read, &document, &names).unwrap().access {
+            Access::Scan => None,
+            Access::Found(found) => Some((found.entry_count, found.labels.len())),
+        }
+    };
+    let number = &["number://@id", "number://v"][..];
+    assert_eq!(used(number, "//o[@id = 7]"), Some((1, 1)));
+    assert_eq!(used(number, "/r/o[7 = @id][@k > 0]/w"), Some((1, 1)));
+    assert_eq!(used(number, "//o[@id < 3 or v = 290]"), Some((4, 4)));
+    assert_eq!(used(number, "//o[@k = 1 and v = 7]/@id"), Some((1, 1)));
+    assert_eq!(used(number, "//o[v/text() = 7]/w"), Some((1, 1)));
+    assert_eq!(used(number, "//o/v[. = 7]/.."), Some((1, 1)));
+    assert_eq!(used(number, "count(//o[@id >= 298])"), Some((2, 2)));
+    for not_known in [
+        "//o[@id > 5]",
+        "//o[@id = '7']",
+        "//o[@k = 1]",
+        "//o[@id = 7 or @k = 1]",
+        "//o[not(@id = 7)]",
+        "//o[@id != 7]",
+        "//o[string(@id) = 7]",
+        "//o[/r/o/@id = 7]",
+        "//o",
+    ] {
+        assert_eq!(used(number, not_known), None, "{not_known}");
+    }
+    // Elements without any value are in no index, and do not have to be.
+    assert_eq!(used(&["text://w"], "//o[w = 't7']"), Some((1, 1)));
+    assert_eq!(used(&["text://w"], "//o[w/text() = 't7']"), None);
+    assert_eq!(used(&["text://@id"], "//o[starts-with(@id, '29')]"), Some((11, 11)));
+    assert_eq!(used(&["elements"], "//rare"), Some((1, 1)));
+    assert_eq!(used(&["elements://o"], "//rare"), None);
+    assert_eq!(used(&["elements://o"], "/r/p/o"), Some((1, 1)));
+    assert_eq!(used(&["elements"], "//o"), None);
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   Editor ─► region: the containers around a range of labels, read, written again
+//!     ├─► indexes: entries that go and come
 //!     └─► catalogue: counts, new names and paths, in the end
 //! ```
 //!
@@ -9,6 +10,7 @@
 //! 2. Nobody's label changes but those of a crowd, where there is no room.
 //! 3. An element of an elementless document has a record if and only if nothing is in it.
 
+mod indexes;
 mod places;
 mod region;
 mod tally;
@@ -17,6 +19,7 @@ use self::region::{Kept, Region};
 use crate::document::{Document, DocumentNames, HEAD};
 use crate::error::XmlError;
 use crate::import::{Base, fragment};
+use crate::index::{IndexDefinition, Indexer};
 use crate::label::{Label, LabelError};
 use crate::record::NodeKind;
 use nandu_storage::StorageError;
@@ -42,6 +45,10 @@ pub struct Editor<'e, 'd> {
     document: Document,
     /// As it is stored.
     stored: Document,
+    /// Makes entries of its indexes.
+    indexer: Indexer,
+    /// Siblings that got new labels, each time with their old ones.
+    relabelled: Vec<Vec<(Label, Label)>>,
 }
 
 impl<'e, 'd> Editor<'e, 'd> {
@@ -58,7 +65,9 @@ impl<'e, 'd> Editor<'e, 'd> {
         }
         let document = Document::open(write, name)?;
         let stored = document.clone();
-        Ok(Self { write, document, stored })
+        let kinds = document.indexes().map(IndexDefinition::kind).collect();
+        let indexer = Indexer::new(kinds, document.catalog.coverage());
+        Ok(Self { write, document, stored, indexer, relabelled: Vec::new() })
     }
 
     /// What the transaction sees, the changes so far among it.
@@ -71,6 +80,20 @@ impl<'e, 'd> Editor<'e, 'd> {
     #[must_use]
     pub const fn document(&self) -> &Document {
         &self.document
+    }
+
+    /// The label of the node that had this one when the editor began. It is another one if the node lies in
+    /// a crowd that was relabelled.
+    #[must_use]
+    pub fn now(&self, label: &Label) -> Label {
+        let mut label = label.clone();
+        for moved in &self.relabelled {
+            let place = moved.iter().find(|(old, _)| *old == label || old.is_ancestor_of(&label));
+            if let Some((old, new)) = place {
+                label = label.moved(old, new);
+            }
+        }
+        label
     }
 
     /// Gives a text, attribute, comment or instruction another value. False if there is no such
@@ -89,8 +112,13 @@ impl<'e, 'd> Editor<'e, 'd> {
         crate::import::check_value(kept.kind, value).map_err(invalid)?;
         let counts = &mut self.document.catalog.counts;
         counts.value_bytes = counts.value_bytes - kept.value.len() as u64 + value.len() as u64;
+        let old = kept.clone();
         kept.value = value.as_bytes().to_vec();
+        let parent = label.parent().unwrap_or_default();
+        let class = self.class_in(&parent, &old)?;
+        let change = self.begin_change((&parent, class), (&[old], &region.inside), true)?;
         region.write(self.write, &self.document)?;
+        self.end_change(change)?;
         Ok(true)
     }
 
@@ -115,6 +143,7 @@ impl<'e, 'd> Editor<'e, 'd> {
         let class = self.class_in(&parent, &region.inside[0])?;
         let removed = std::mem::take(&mut region.inside);
         self.tally(&removed, start, false)?;
+        let change = self.begin_change((&parent, class), (&removed, &[]), true)?;
         if !self.document.mapping().has_elements() && parent != Label::document() {
             let before = self.record_before(start)?;
             let has_more = before.is_some_and(|kept| is_in(parent.as_bytes(), &kept.label))
@@ -126,6 +155,7 @@ impl<'e, 'd> Editor<'e, 'd> {
             }
         }
         region.write(self.write, &self.document)?;
+        self.end_change(change)?;
         Ok(true)
     }
 
@@ -174,8 +204,10 @@ impl<'e, 'd> Editor<'e, 'd> {
         if is_empty_record && !self.document.mapping().has_elements() {
             region.drop_last_before();
         }
+        let change = self.begin_change((&parent, class), (&[], &records), true)?;
         region.inside = records;
         region.write(self.write, &self.document)?;
+        self.end_change(change)?;
         Ok(labels)
     }
 

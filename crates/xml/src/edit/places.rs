@@ -199,9 +199,15 @@ impl Editor<'_, '_> {
         let mut region = Region::read(self.write, &self.document, &first, &end)?;
         let old = members(&region.inside, level).map_err(crowded)?;
         let new = crowd.labels().collect::<Result<Vec<_>, _>>().map_err(crowded)?;
+        let kept = region.inside.clone();
         rename(&mut region.inside, level, &new).map_err(crowded)?;
+        let class = self.class_of_element(parent)?;
+        let change = self.begin_change((parent, class), (&kept, &region.inside), false)?;
         region.write(self.write, &self.document)?;
-        Ok(old.into_iter().zip(new).collect())
+        self.end_change(change)?;
+        let moved: Vec<(Label, Label)> = old.into_iter().zip(new).collect();
+        self.relabelled.push(moved.clone());
+        Ok(moved)
     }
 }
 

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!   Read ─► Source ─► quick-xml ─► Importer ─► TreeWriter ─► containers ─► raw tree, past the log
-//!           lines     events        names, entities,                 then the catalogue
-//!                                   namespaces, text
+//!           lines     events        names, entities,  └─► entries ─► sorted ─► trees of indexes
+//!                                   namespaces, text                 then the catalogue
 //! ```
 //!
 //! 1. All is made in one transaction: after an error there is nothing of the document.
@@ -30,6 +30,7 @@ use self::source::{Source, TooLong};
 use self::tag::{AttributePlace, Distinct};
 use crate::document::{Catalog, DocumentNames};
 use crate::error::{Place, XmlError};
+use crate::index::{self, Coverage, IndexDefinition, Indexer};
 use crate::mapping::MappingKind;
 use crate::record::NodeKind;
 use crate::synopsis::StepKind;
@@ -107,51 +108,92 @@ impl From<TooDeep> for Trouble {
     }
 }
 
-/// Stores the text of an XML document, called `file` in errors, as a document of that name.
+/// How a document is stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImportOptions {
+    /// How its records are written.
+    pub mapping: MappingKind,
+    /// Which indexes it has.
+    pub indexes: Vec<IndexDefinition>,
+}
+
+/// Stores the text of an XML document, called `file` in errors, as a document of that name, without
+/// indexes.
 ///
 /// # Errors
-/// If the text is no well-formed document, or passes a limit; there is a document of that name; the
-/// pages of the database are too small for keys of labels; or the device has no room or fails.
+/// As [`import_with`].
 pub fn import(
     write: &mut WriteTransaction<'_>,
     document: &str,
     mapping: MappingKind,
+    input: (&str, impl Read),
+    observer: &mut dyn ImportObserver,
+) -> Result<ImportReport, XmlError> {
+    let options = ImportOptions { mapping, indexes: Vec::new() };
+    import_with(write, document, &options, input, observer)
+}
+
+/// Stores the text of an XML document, called `file` in errors, as a document of that name, with its
+/// indexes, in one pass.
+///
+/// # Errors
+/// If two of the indexes are the same, the text is no well-formed document, or passes a limit; there is a document of that name; the
+/// pages of the database are too small for keys of labels; or the device has no room or fails.
+pub fn import_with(
+    write: &mut WriteTransaction<'_>,
+    document: &str,
+    options: &ImportOptions,
     (file, input): (&str, impl Read),
     observer: &mut dyn ImportObserver,
 ) -> Result<ImportReport, XmlError> {
+    let ImportOptions { mapping, ref indexes } = *options;
     let usable_bytes = write.engine().usable_bytes();
     let container_bytes = container::container_bytes(usable_bytes).ok_or_else(|| {
         let what = "pages of this database are too small for labels: 2 KiB at least";
         XmlError::Invalid { what: what.to_owned() }
     })?;
+    let mut catalog = Catalog::empty(mapping, container_bytes as u64);
+    let numbers: Vec<u32> =
+        indexes.iter().map(|it| catalog.add_index(it)).collect::<Result<_, _>>()?;
     let names = DocumentNames::of(document);
-    let mut options = LoadOptions { order: RowOrder::Ascending, ..LoadOptions::default() };
-    (options.fill.low_permille, options.fill.high_permille) = (1000, 1000);
+    let mut ascending = LoadOptions { order: RowOrder::Ascending, ..LoadOptions::default() };
+    (ascending.fill.low_permille, ascending.fill.high_permille) = (1000, 1000);
+    let sorted = index::load_options(indexes.len());
+    let nodes = NewTable::raw(&names.nodes);
+    let trees = numbers.iter().map(|&number| NewTable::raw(&names.index(number)));
+    let trees: Vec<NewTable> = trees.collect();
+    let mut tables = vec![(&nodes, &ascending)];
+    tables.extend(trees.iter().map(|tree| (tree, &sorted)));
     let mut made = None;
-    let nodes = write.load_table(&NewTable::raw(&names.nodes), &options, |load| {
-        let tree = TreeWriter::new(mapping, container_bytes);
+    let reports = write.load_tables(&tables, |loads| {
+        let (nodes, indexes) = loads.split_first_mut().expect("nodes come first");
+        let mut tree = TreeWriter::new(mapping, container_bytes);
+        tree.indexer = indexer(options);
+        let mut put_entry =
+            |place: usize, key: &[u8]| indexes[place].push_entry(key, &[]).map_err(Trouble::from);
         let importer = Importer::new(tree, |key: &[u8], value: &[u8]| {
-            load.push_entry(key, value).map_err(Trouble::from)
+            nodes.push_entry(key, value).map_err(Trouble::from)
         });
-        made = Some(importer.read_all(file, input, observer)?);
+        made = Some(importer.read_all(file, input, observer, &mut put_entry)?);
         Ok::<_, XmlError>(())
     })?;
     let (tree, vocabulary, plain_bytes) = made.expect("the load was done");
     let counts = *tree.counts();
-    let catalog = Catalog {
-        mapping,
-        container_bytes: container_bytes as u64,
-        container_count: tree.container_count(),
-        plain_bytes,
-        counts,
-        vocabulary,
-        synopsis: tree.synopsis,
-    };
-    let described = write.load_table(&NewTable::raw(&names.catalog), &options, |load| {
+    catalog.container_count = tree.container_count();
+    (catalog.plain_bytes, catalog.counts) = (plain_bytes, counts);
+    (catalog.vocabulary, catalog.synopsis) = (vocabulary, tree.synopsis);
+    let described = write.load_table(&NewTable::raw(&names.catalog), &ascending, |load| {
         catalog.entries().try_for_each(|(key, value)| load.push_entry(&key, &value))
     })?;
-    let file_bytes = nodes.file_bytes + described.file_bytes;
+    let file_bytes = reports.iter().chain([&described]).map(|report| report.file_bytes).sum();
     Ok(ImportReport { plain_bytes, file_bytes, counts })
+}
+
+/// Who makes the entries of these indexes, of a document that has nothing yet.
+fn indexer(options: &ImportOptions) -> Indexer {
+    let indexes = options.indexes.iter();
+    let (kinds, patterns) = indexes.map(|it| (it.kind(), it.pattern().clone())).unzip();
+    Indexer::new(kinds, Coverage::new(patterns))
 }
 
 /// An open element, or the document.
@@ -200,12 +242,14 @@ impl<S: FnMut(&[u8], &[u8]) -> Result<(), Trouble>> Importer<S> {
         }
     }
 
-    /// Reads a document to its end. Gives the tree, the names, and the bytes that were read.
+    /// Reads a document to its end, and hands on entries of indexes. Gives the tree, the names, and the
+    /// bytes that were read.
     fn read_all(
         mut self,
         file: &str,
         input: impl Read,
         observer: &mut dyn ImportObserver,
+        put_entry: &mut dyn FnMut(usize, &[u8]) -> Result<(), Trouble>,
     ) -> Result<(TreeWriter, crate::vocabulary::Vocabulary, u64), XmlError> {
         let told = |place: Place, trouble: Trouble| match trouble {
             Trouble::What(what) => XmlError::Input { file: file.to_owned(), place, what },
@@ -234,6 +278,11 @@ impl<S: FnMut(&[u8], &[u8]) -> Result<(), Trouble>> Importer<S> {
                 Ok(Event::Eof) => break,
                 Ok(event) => self.take(event, 0),
                 Err(error) => Err(trouble_of(file, error)),
+            };
+            let entries = self.tree.indexer.entries_mut();
+            let taken = match taken {
+                Ok(()) if !entries.is_empty() => entries.drain(&mut *put_entry),
+                taken => taken,
             };
             taken.map_err(|trouble| told(self.place, trouble))?;
         }
@@ -316,8 +365,18 @@ impl<S: FnMut(&[u8], &[u8]) -> Result<(), Trouble>> Importer<S> {
         self.scopes.push(Scope { id, binding_count, line: self.place.line });
         let (above, step) = (self.tree.class(), (id, StepKind::Element, name));
         let class = self.names.class_of(&mut self.tree.synopsis, above, step)?;
+        self.cover_new_classes();
         self.tree.open(class, &mut self.sink)?;
         if self.attributes.is_empty() { Ok(()) } else { self.put_attributes(text, level) }
+    }
+
+    /// Has the indexes know classes that are new.
+    #[inline]
+    fn cover_new_classes(&mut self) {
+        let TreeWriter { indexer, synopsis, .. } = &mut self.tree;
+        if indexer.is_active() && indexer.class_count() < synopsis.classes().len() {
+            indexer.coverage_mut().extend(synopsis, &self.names.vocabulary);
+        }
     }
 
     fn put_attributes(&mut self, text: &str, level: usize) -> Result<(), Trouble> {
@@ -332,6 +391,7 @@ impl<S: FnMut(&[u8], &[u8]) -> Result<(), Trouble>> Importer<S> {
             };
             let class = (scope, step, name);
             let class = self.names.class_of(&mut self.tree.synopsis, element, class)?;
+            self.cover_new_classes();
             self.distinct.add(class, name)?;
             self.value.clear();
             let value = attribute.value(text);

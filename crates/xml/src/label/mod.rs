@@ -132,6 +132,11 @@ impl Label {
         ancestor(&self.0, level).map(|bytes| Self(bytes.to_vec()))
     }
 
+    /// The label of a node at or below one that had `old`, when that one has `new`.
+    pub(crate) fn moved(&self, old: &Self, new: &Self) -> Self {
+        Self([&new.0[..], &self.0[old.0.len()..]].concat())
+    }
+
     /// Whether it is an attribute.
     #[must_use]
     pub fn is_attribute(&self) -> bool {

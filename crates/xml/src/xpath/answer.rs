@@ -7,22 +7,25 @@
 //!
 //!   front   steps down by names alone      ─► classes of the synopsis, before anything is read
 //!   rest    answered in each element of these classes, with what is below it in memory
+//!   fold    of a count or a sum: what becomes of the parts of the answer
 //! ```
 //!
-//! 1. The front has steps to elements without predicates; the rest looks at nothing that is not below
-//!    the element. Where that cannot be, the front is empty and the document is the element.
+//! 1. The front has steps to elements without predicates, as many as may be; the rest looks at nothing
+//!    that is not the element or below it. Where that cannot be, the document is the element.
 //! 2. Elements of the front that lie in one another are read with the outermost.
 
+use super::choose::FoundElements;
 use super::evaluate::{NameTest, Namespaces, Refusal, evaluate};
 use super::fragment::{Fragment, FragmentBuilder, FragmentKind, Node};
+use super::located::{Located, Places};
 use super::tree::{Axis, Expression, Function, NodeTest, Path, Step};
-use super::value::Value;
+use super::value::{Value, number_of};
 use crate::document::Document;
 use crate::error::XmlError;
-use crate::record::Record;
+use crate::record::{NodeKind, Record};
 use crate::synopsis::{ClassId, StepKind, Synopsis};
 use crate::vocabulary::NameId;
-use crate::walk::{NodeVisitor, walk};
+use crate::walk::{NodeVisitor, walk, walk_in};
 use nandu_storage::database::Tables;
 use std::collections::BTreeSet;
 
@@ -33,6 +36,28 @@ pub struct QueryPlan {
     pub classes: BTreeSet<ClassId>,
     /// What is answered in each of them.
     pub rest: Expression,
+    /// What all answers are added up to, if nodes are not what is asked for.
+    pub fold: Option<Fold>,
+    /// How the elements are found.
+    pub access: Access,
+}
+
+/// What becomes of nodes that are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fold {
+    /// How many there are.
+    Count,
+    /// The sum of their numbers.
+    Sum,
+}
+
+/// How elements are found in which an expression is answered.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Access {
+    /// All of the document is read.
+    Scan,
+    /// Indexes have found them, or the document has none.
+    Found(FoundElements),
 }
 
 /// How large a part of a document may be in memory.
@@ -67,23 +92,30 @@ impl QueryPlan {
         document: &Document,
         namespaces: &Namespaces,
     ) -> Result<Self, XmlError> {
-        let Expression::Path(path) = expression else {
+        let (path, fold) = match expression {
+            Expression::Path(path) => (path, None),
+            Expression::Call(function, arguments) => match (function, &arguments[..]) {
+                (Function::Count, [Expression::Path(path)]) => (path, Some(Fold::Count)),
+                (Function::Sum, [Expression::Path(path)]) => (path, Some(Fold::Sum)),
+                _ => return Ok(Self::whole(expression.clone())),
+            },
+            _ => return Ok(Self::whole(expression.clone())),
+        };
+        let divided = if path.from_document { divided(&path.steps) } else { None };
+        let Some((front, rest)) = divided else {
             return Ok(Self::whole(expression.clone()));
         };
-        let (front, rest) = divided(&path.steps);
-        if !path.from_document || front.is_empty() || !rest.iter().all(looks_below) {
-            return Ok(Self::whole(expression.clone()));
-        }
         let mut classes = BTreeSet::from([ClassId::DOCUMENT]);
         for step in &front {
             classes = next_classes(&classes, step, document, namespaces)?;
         }
         let rest = Expression::Path(Path { from_document: false, steps: rest });
-        Ok(Self { classes, rest })
+        Ok(Self { classes, rest, fold, access: Access::Scan })
     }
 
     fn whole(rest: Expression) -> Self {
-        Self { classes: BTreeSet::from([ClassId::DOCUMENT]), rest }
+        let (classes, access) = (BTreeSet::from([ClassId::DOCUMENT]), Access::Scan);
+        Self { classes, rest, fold: None, access }
     }
 
     /// Whether all of the document is held in memory.
@@ -93,28 +125,30 @@ impl QueryPlan {
     }
 }
 
-/// The steps that lead to classes, the last of them to those of elements; and what is left to be
-/// asked of these.
-fn divided(steps: &[Step]) -> (Vec<Step>, Vec<Step>) {
-    let mut length = steps.iter().take_while(|step| is_front(step)).count();
-    let mut rest = Vec::new();
-    // What is asked of the elements to which a step leads can be asked of each alone.
-    if let Some(step) = steps.get(length)
-        && leads_to_elements(step)
-        && !step.predicates.iter().any(is_by_place)
-    {
-        let (axis, test, predicates) = (Axis::SelfNode, NodeTest::Node, step.predicates.clone());
-        rest.push(Step { axis, test, predicates });
-        length += 1;
-    }
-    while length > 0 && !leads_to_elements(&steps[length - 1]) {
-        length -= 1;
-        rest.clear();
-    }
+/// The most steps that lead to classes, the last of them to those of elements, so that what is left can
+/// be asked of each of these; and what is left. `None` if there are none.
+fn divided(steps: &[Step]) -> Option<(Vec<Step>, Vec<Step>)> {
     let alone = |step: &Step| Step { predicates: Vec::new(), ..step.clone() };
-    let front = steps[..length].iter().map(alone).collect();
-    rest.extend_from_slice(&steps[length..]);
-    (front, rest)
+    let plain_count = steps.iter().take_while(|step| is_front(step)).count();
+    // What is asked of the elements to which a step leads can be asked of each alone.
+    let own = steps
+        .get(plain_count)
+        .filter(|step| leads_to_elements(step) && !step.predicates.iter().any(is_by_place));
+    for length in (1..=plain_count + usize::from(own.is_some())).rev() {
+        if !leads_to_elements(&steps[length - 1]) {
+            continue;
+        }
+        let mut rest = Vec::new();
+        if let Some(step) = own.filter(|_| length > plain_count) {
+            let (axis, test, predicates) = (Axis::SelfNode, NodeTest::Node, &step.predicates);
+            rest.push(Step { axis, test, predicates: predicates.clone() });
+        }
+        rest.extend_from_slice(&steps[length..]);
+        if stays_below(&rest, 0) {
+            return Some((steps[..length].iter().map(alone).collect(), rest));
+        }
+    }
+    None
 }
 
 /// Whether a step leads down by names alone, or is that of `//`.
@@ -139,29 +173,40 @@ fn is_by_place(predicate: &Expression) -> bool {
     predicate.is_number() || tells_place(predicate)
 }
 
-/// Whether a step, and what its predicates ask, stays below the node from which it leads.
-fn looks_below(step: &Step) -> bool {
-    matches!(
-        step.axis,
-        Axis::Attribute | Axis::Child | Axis::Descendant | Axis::DescendantOrSelf | Axis::SelfNode
-    ) && step.predicates.iter().all(asks_below)
+/// Whether steps, and what their predicates ask, stay at an element or below it, from nodes that are so
+/// many levels below it at least.
+fn stays_below(steps: &[Step], mut level: usize) -> bool {
+    steps.iter().all(|step| {
+        let next = match step.axis {
+            Axis::Attribute | Axis::Child | Axis::Descendant => Some(level + 1),
+            Axis::DescendantOrSelf | Axis::SelfNode => Some(level),
+            Axis::Parent => level.checked_sub(1),
+            Axis::FollowingSibling | Axis::PrecedingSibling => Some(level).filter(|&it| it > 0),
+            _ => None,
+        };
+        level = next.unwrap_or(0);
+        next.is_some() && step.predicates.iter().all(|predicate| asks_below(predicate, level))
+    })
 }
 
-fn asks_below(expression: &Expression) -> bool {
+/// Whether an expression asks nothing of what is not at an element or below it, at a node so many levels
+/// below it at least.
+fn asks_below(expression: &Expression, level: usize) -> bool {
     let is_below = match expression {
-        Expression::Path(path) => !path.from_document && path.steps.iter().all(looks_below),
+        Expression::Path(path) => !path.from_document && stays_below(&path.steps, level),
+        // How deep nodes are at which it begins is not known.
         Expression::From { predicates, steps, .. } => {
-            predicates.iter().all(asks_below) && steps.iter().all(looks_below)
+            predicates.iter().all(|predicate| asks_below(predicate, 0)) && stays_below(steps, 0)
         }
         // The language is that of an element above.
         Expression::Call(function, _) => *function != Function::Lang,
         _ => true,
     };
-    is_below && expression.operands().into_iter().all(asks_below)
+    is_below && expression.operands().into_iter().all(|operand| asks_below(operand, level))
 }
 
 /// The classes to which a step of a front leads.
-fn next_classes(
+pub(super) fn next_classes(
     from: &BTreeSet<ClassId>,
     step: &Step,
     document: &Document,
@@ -218,17 +263,57 @@ pub fn query(
     look: &dyn Fn() -> bool,
     tell: &mut dyn FnMut(Found<'_>) -> Result<(), XmlError>,
 ) -> Result<(), XmlError> {
-    let builder = FragmentBuilder::with_names(document.vocabulary().clone());
-    let synopsis = document.synopsis();
     let mut answerer =
-        Answerer { plan, synopsis, namespaces, limits, look, tell, builder, depth: 0 };
-    if !plan.classes.is_empty() {
-        walk(tables, document, &mut answerer, |_, _| Ok(()))?;
+        Answerer::new(document, plan, (namespaces, limits), look, Telling::All(tell));
+    answerer.run(tables, document)
+}
+
+/// The nodes that an expression chooses by `plan`, in the order of the document, with their labels.
+///
+/// # Errors
+/// As [`query`]; and if the expression gives no nodes, or so many that they have more bytes than
+/// `limits` say.
+pub fn locate(
+    tables: &Tables,
+    document: &Document,
+    plan: &QueryPlan,
+    (namespaces, limits): (&Namespaces, QueryLimits),
+    look: &dyn Fn() -> bool,
+) -> Result<Vec<Located>, XmlError> {
+    let mut found = Vec::new();
+    let telling = Telling::Places(Places::default(), &mut found);
+    let mut answerer = Answerer::new(document, plan, (namespaces, limits), look, telling);
+    answerer.run(tables, document)?;
+    Ok(found)
+}
+
+/// Who hears of what is found.
+enum Telling<'a> {
+    All(&'a mut dyn FnMut(Found<'_>) -> Result<(), XmlError>),
+    /// Labels of what is in memory, and what was chosen.
+    Places(Places, &'a mut Vec<Located>),
+}
+
+impl Telling<'_> {
+    fn value(&mut self, value: &Value) -> Result<(), XmlError> {
+        match self {
+            Self::All(tell) => tell(Found::Value(value)),
+            Self::Places(..) => {
+                let what = "the expression gives no nodes, and nodes are wanted";
+                Err(XmlError::Invalid { what: what.to_owned() })
+            }
+        }
     }
-    if plan.holds_document() {
-        answerer.answer()?;
+
+    fn node(&mut self, fragment: &Fragment, node: Node) -> Result<(), XmlError> {
+        match self {
+            Self::All(tell) => tell(Found::Node(fragment, node)),
+            Self::Places(places, found) => {
+                found.push(places.located(fragment, node));
+                Ok(())
+            }
+        }
     }
-    Ok(())
 }
 
 struct Answerer<'a> {
@@ -237,13 +322,59 @@ struct Answerer<'a> {
     namespaces: &'a Namespaces,
     limits: QueryLimits,
     look: &'a dyn Fn() -> bool,
-    tell: &'a mut dyn FnMut(Found<'_>) -> Result<(), XmlError>,
+    telling: Telling<'a>,
     builder: FragmentBuilder,
     /// How many elements are open, the outermost of the front among them.
     depth: usize,
+    /// What was counted or added so far.
+    folded: f64,
 }
 
-impl Answerer<'_> {
+impl<'a> Answerer<'a> {
+    fn new(
+        document: &'a Document,
+        plan: &'a QueryPlan,
+        (namespaces, limits): (&'a Namespaces, QueryLimits),
+        look: &'a dyn Fn() -> bool,
+        telling: Telling<'a>,
+    ) -> Self {
+        let builder = FragmentBuilder::with_names(document.vocabulary().clone());
+        let synopsis = document.synopsis();
+        let (depth, folded) = (0, 0.0);
+        Self { plan, synopsis, namespaces, limits, look, telling, builder, depth, folded }
+    }
+
+    /// Reads what is to be read, and tells what is found.
+    fn run(&mut self, tables: &Tables, document: &Document) -> Result<(), XmlError> {
+        let plan = self.plan;
+        match &plan.access {
+            Access::Scan if plan.classes.is_empty() => {}
+            Access::Scan => walk(tables, document, self, |_, _| Ok(()))?,
+            Access::Found(found) => {
+                for label in &found.labels {
+                    if !walk_in(tables, document, label, self)? {
+                        return Err(document.damaged("an index leads to a node that is not there"));
+                    }
+                }
+            }
+        }
+        if plan.holds_document() {
+            self.answer()?;
+        }
+        match plan.fold {
+            Some(_) => self.telling.value(&Value::Number(self.folded)),
+            None => Ok(()),
+        }
+    }
+
+    /// Keeps the label of the node that came last, if it is wanted.
+    fn place(&mut self, label: &[u8]) {
+        if let Telling::Places(places, _) = &mut self.telling {
+            let last = self.builder.node_count().saturating_sub(1);
+            places.push(Node::try_from(last).unwrap_or(Node::MAX), label);
+        }
+    }
+
     fn is_kept(&self) -> bool {
         self.depth > 0 || self.plan.holds_document()
     }
@@ -252,7 +383,11 @@ impl Answerer<'_> {
         if (self.look)() {
             return Err(XmlError::Cancelled);
         }
-        let (bytes, limit) = (self.builder.byte_count(), self.limits.fragment_bytes);
+        let limit = self.limits.fragment_bytes;
+        let mut bytes = self.builder.byte_count();
+        if let Telling::Places(places, found) = &self.telling {
+            bytes += places.byte_count() + found.len() * size_of::<Located>();
+        }
         if bytes > limit {
             let what = format!(
                 "{} has more than {limit} bytes in memory; give more, or ask for a smaller part",
@@ -283,15 +418,26 @@ impl Answerer<'_> {
                 .map_err(refused)?;
             match value {
                 Value::Nodes(nodes) => all.extend(nodes),
-                value => (self.tell)(Found::Value(&value))?,
+                value => self.telling.value(&value)?,
             }
         }
         all.sort_unstable();
         all.dedup();
-        for node in all {
-            (self.tell)(Found::Node(fragment, node))?;
+        match self.plan.fold {
+            Some(Fold::Count) => self.folded += all.len() as f64,
+            Some(Fold::Sum) => {
+                all.iter().for_each(|&node| self.folded += number_of(&fragment.string(node)));
+            }
+            None => {
+                for node in all {
+                    self.telling.node(fragment, node)?;
+                }
+            }
         }
         self.builder.clear();
+        if let Telling::Places(places, _) = &mut self.telling {
+            places.clear();
+        }
         Ok(())
     }
 }
@@ -304,6 +450,14 @@ impl NodeVisitor for Answerer<'_> {
         if self.is_kept() {
             self.builder.open(self.builder.name_of(class, self.synopsis), class);
             self.check()?;
+        }
+        Ok(())
+    }
+
+    fn open_at(&mut self, class: ClassId, label: &[u8]) -> Result<(), XmlError> {
+        self.open(class)?;
+        if self.is_kept() {
+            self.place(label);
         }
         Ok(())
     }
@@ -326,6 +480,9 @@ impl NodeVisitor for Answerer<'_> {
             return Ok(());
         }
         self.builder.leaf_of(record, self.synopsis)?;
+        if !record.is_continued && record.kind != NodeKind::Doctype {
+            self.place(record.label);
+        }
         self.check()
     }
 }

@@ -5,9 +5,12 @@
 //! 2. What is printed of an expression reads as the same expression.
 
 mod answer;
+mod choose;
+mod conditions;
 mod evaluate;
 mod fragment;
 mod functions;
+mod located;
 mod parse;
 mod show;
 mod tree;
@@ -15,13 +18,16 @@ mod value;
 mod words;
 mod write;
 
-pub use answer::{Found, QueryLimits, QueryPlan, query};
+pub use answer::{Access, Fold, Found, QueryLimits, QueryPlan, locate, query};
+pub use choose::{ContainerCosts, FoundElements};
 pub use evaluate::{Namespaces, Refusal, evaluate};
 pub use fragment::{Fragment, FragmentBuilder, FragmentKind, Node};
+pub use located::{Content, Located};
 pub use parse::{DEPTH_MAX, TEXT_BYTES_MAX, parse};
 pub use tree::{Axis, Comparison, Expression, Function, Name, NodeTest, Operator, Path, Step};
 
 pub use value::Value;
+pub(crate) use value::number_of;
 pub use write::write_node;
 
 use std::fmt;

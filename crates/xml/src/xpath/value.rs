@@ -129,7 +129,7 @@ impl Comparison {
 
 /// The number that a string is; not a number, if it is none. There is no exponent and no plus.
 #[must_use]
-pub(super) fn number_of(text: &str) -> f64 {
+pub(crate) fn number_of(text: &str) -> f64 {
     let text = text.trim_matches([' ', '\t', '\r', '\n']);
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_number = digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
