@@ -17,7 +17,7 @@ const TINY: &str = "title = \"Tiny\"\nquestion = \"q\"\nmethod = \"Equation 2.2.
     [[shape]]\nclass = \"own\"\nkind = \"value_within\"\nseries = \"dynamic\"\nlow = 460\nhigh = 470\n";
 
 /// What `command` of the schema is printed by these words, in an order in which each finds what it needs.
-const RUNS: [(&str, &str); 68] = [
+const RUNS: [(&str, &str); 71] = [
     ("run", "run tiny/one --out out"),
     ("run PAPER", "run tiny --out out"),
     ("list", "list"),
@@ -74,11 +74,14 @@ const RUNS: [(&str, &str); 68] = [
          --device sim:optane-like --predict drive.json",
     ),
     ("external rank", "external rank list -o ranks --device sim:nvme-tlc-2024"),
-    ("xml import", "xml import bib.xml bib"),
+    ("xml import", "xml import bib.xml bib --index elements --index text://@year"),
     ("xml export", "xml export bib -o out.xml"),
     ("xml query", "xml query bib //book[@year>1990]/@year"),
     ("xml query", "xml query bib count(//*) --plan"),
     ("xml query", "xml query bib count(//*)"),
+    ("xml explain", "xml explain bib //book[@year='1994']"),
+    ("xml update", "xml update bib //book --insert <title>TCP/IP</title>"),
+    ("xml update", "xml update bib //@year --set 1995"),
     ("xml stat", "xml stat bib"),
     ("xml check", "xml check bib"),
     ("completions", "completions bash"),

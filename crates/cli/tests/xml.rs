@@ -32,6 +32,78 @@ fn documents_go_in_and_come_out_in_each_mapping() {
 }
 
 #[test]
+fn indexes_are_made_shown_and_checked() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    fs::write(directory.join("bib.xml"), TEXT).unwrap();
+    let words =
+        ["xml", "import", "bib.xml", "bib", "--index", "elements", "--index", "number://@year"];
+    stdout_of(directory, &words);
+    let stat = stdout_of(directory, &["xml", "stat", "bib"]);
+    assert!(stat.contains("elements://*") && stat.contains("number://@year"), "{stat}");
+    let checked = stdout_of(directory, &["xml", "check", "bib"]);
+    assert!(
+        checked.contains("9 nodes in 1 container, and 5 entries of indexes, looked at"),
+        "{checked}"
+    );
+    let refused = |index: &str| {
+        failure_of(directory, &["xml", "import", "bib.xml", "other", "--index", index], 2)
+    };
+    assert!(refused("values://@year").contains("write elements, elements:PATH"));
+    assert!(refused("text://p:year").contains("--namespace p=URI"));
+    assert!(!directory.join("other").exists());
+}
+
+#[test]
+fn an_index_is_explained_and_used_before_and_after_updates() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let rows: String =
+        (0..2000).map(|row| format!("<row id=\"{row}\"><v>{}</v></row>", row * 3)).collect();
+    fs::write(directory.join("rows.xml"), format!("<rows>{rows}</rows>")).unwrap();
+    stdout_of(directory, &["xml", "import", "rows.xml", "rows", "--index", "number://@id"]);
+    let ask = |words: &[&str]| stdout_of(directory, words);
+    assert_eq!(ask(&["xml", "query", "rows", "//row[@id = 77]/v"]), "<v>231</v>\n");
+    let plan = ask(&["xml", "query", "rows", "//row[@id = 77]/v", "--plan"]);
+    assert!(plan.starts_with(
+        "1 of 2000 elements held in memory, one after the other, found by number://@id"
+    ));
+    let explained = ask(&["xml", "explain", "rows", "//row[@id = 77]/v", "--analyze"]);
+    let lines: Vec<&str> = explained.lines().collect();
+    assert!(explained.contains("1 entry of indexes read to find them"), "{explained}");
+    let [index, scan] = ["index ", "scan "].map(|way| {
+        let line = lines.iter().find(|line| line.trim_start().starts_with(way));
+        line.unwrap_or_else(|| panic!("{explained}")).matches("request").count()
+    });
+    assert_eq!((index, scan), (1, 1), "{explained}");
+    let scanned = ask(&["xml", "explain", "rows", "//row[v = 3]"]);
+    assert!(!scanned.contains("index "), "{scanned}");
+    let update = |words: &[&str]| ask(&[&["xml", "update", "rows"], words].concat());
+    assert_eq!(update(&["//row[@id = 77]/v", "--set", "a<b"]), "document: 1 node set\n");
+    assert_eq!(update(&["//row[@id = 77]/@id", "--set", "5000"]), "document: 1 node set\n");
+    assert_eq!(update(&["//row[@id < 5]/v", "--delete"]), "document: 5 nodes deleted\n");
+    let note = ["//row[@id = 5000]", "--insert", "<row id='-1'/>text", "--at", "before"];
+    assert_eq!(update(&note), "document: 1 node inserted at\n");
+    assert_eq!(update(&["//row[@id = -1]", "--set", "new"]), "document: 1 node set\n");
+    let found = ask(&["xml", "query", "rows", "//row[@id > 1998 or @id < 1]"]);
+    let expected = "<row id=\"0\"/>\n<row id=\"-1\">new</row>\n<row id=\"5000\"><v>a&lt;b</v></row>\n\
+        <row id=\"1999\"><v>5997</v></row>\n";
+    assert_eq!(found, expected);
+    assert!(ask(&["xml", "check", "rows"]).contains("2001 entries of indexes"));
+    let refused =
+        |words: &[&str]| failure_of(directory, &[&["xml", "update", "rows"], words].concat(), 2);
+    assert!(refused(&["/rows", "--set", "x"]).contains("has other nodes"));
+    assert!(refused(&["/rows", "--delete"]).contains("outermost"));
+    assert!(refused(&["/", "--delete"]).contains("document itself"));
+    assert!(refused(&["count(//row)", "--delete"]).contains("gives no nodes"));
+    assert!(refused(&["//@id", "--insert", "<a/>"]).contains("only elements"));
+    assert!(refused(&["//row[@id = 7]", "--insert", "<a>"]).contains("ends inside"));
+    assert!(refused(&["//row", "--set", "x", "--delete"]).contains("cannot be used with"));
+    assert!(refused(&["//row"]).contains("required"));
+    assert_eq!(ask(&["xml", "query", "rows", "count(//row)"]), "2001\n");
+}
+
+#[test]
 fn a_document_comes_through_a_pipe_beside_another() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();

@@ -3,7 +3,9 @@
 //! 1. A document is stored in one transaction: after an error or Ctrl-C there is nothing of it, nor
 //!    a database that was made for it.
 
+mod explain;
 mod query;
+mod update;
 
 use crate::Context;
 use crate::database;
@@ -18,7 +20,8 @@ use nandu_base::ByteCount;
 use nandu_base::words::counted;
 use nandu_probe::table::Table;
 use nandu_xml::{
-    Document, DocumentCheck, DocumentStat, ImportObserver, ImportReport, MappingKind, XmlError,
+    Document, DocumentCheck, DocumentStat, ImportObserver, ImportOptions, ImportReport,
+    IndexDefinition, MappingKind, XmlError,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -29,9 +32,12 @@ use std::path::{Path, PathBuf};
 Examples:
   nandu xml import orders.xml shop
   zcat orders.xml.gz | nandu xml import --mapping prefix - shop
+  nandu xml import orders.xml shop --index elements --index text://order/@id
   nandu xml export shop | xmllint --c14n - | sha256sum
   nandu xml stat shop
   nandu xml query shop '//order[@id = 7]/total'
+  nandu xml explain shop '//order[@id = 7]/total' --analyze
+  nandu xml update shop '//order[@id = 7]/status' --set sent
   nandu xml check shop
 
 A document comes out equal to what went in by canonical XML (xmllint --c14n): quotes, sections \
@@ -59,6 +65,12 @@ enum Action {
         /// What is stored of it: elementless leaves out what follows from the rest
         #[arg(long, value_enum, default_value = "elementless")]
         mapping: MappingArgument,
+        /// An index: elements, elements:PATH, text:PATH or number:PATH, such as text://order/@id
+        #[arg(long, value_name = "INDEX")]
+        index: Vec<String>,
+        /// What a prefix in paths of indexes stands for
+        #[arg(long, value_name = "PREFIX=URI", value_parser = query::parse_namespace)]
+        namespace: Vec<(String, String)>,
         /// Memory for the buffer pool
         #[arg(long, default_value = "64MiB", value_parser = super::parse_size, value_name = "SIZE")]
         memory: ByteCount,
@@ -81,6 +93,10 @@ enum Action {
     },
     /// Find nodes or values by an expression of XPath
     Query(query::QueryArguments),
+    /// Say how an expression is answered, and what that costs on a device
+    Explain(explain::ExplainArguments),
+    /// Change the nodes that an expression chooses
+    Update(update::UpdateArguments),
     /// Show how large a document is, and what it has in it
     Stat {
         /// The directory of the database
@@ -144,14 +160,17 @@ struct CheckAnswer<'a> {
 pub(crate) fn run(arguments: &XmlArguments, context: &Context) -> Result<(), Failure> {
     let (name, json) = (arguments.name.as_str(), arguments.json);
     match &arguments.action {
-        Action::Import { file, directory, mapping, memory, page_size, set } => {
+        Action::Import { file, directory, mapping, index, namespace, memory, page_size, set } => {
+            let namespaces = namespace.iter().cloned().collect();
+            let indexes = index.iter().map(|index| IndexDefinition::parse(index, &namespaces));
+            let indexes = indexes.collect::<Result<_, XmlError>>()?;
+            let stored_as = ImportOptions { mapping: mapping.kind(), indexes };
             let what = format!("--memory {memory}");
             crate::memory::check_possible(*memory, &what, "give less")?;
             let mut options = DatabaseOptions::default();
             options.settings.pool_bytes = memory.0;
             let wishes = database::Wishes { page: *page_size, log: None, set };
-            let answer =
-                import((file, directory), (name, mapping.kind()), (options, wishes), context);
+            let answer = import((file, directory), (name, &stored_as), (options, wishes), context);
             let (answer, done) = answer?;
             database::answered(tell_import(&answer, json, context), &done)
         }
@@ -167,6 +186,8 @@ pub(crate) fn run(arguments: &XmlArguments, context: &Context) -> Result<(), Fai
             Ok(written.map(drop)?)
         }),
         Action::Query(arguments) => query::run(arguments, name, json, context),
+        Action::Explain(arguments) => explain::run(arguments, name, json, context),
+        Action::Update(arguments) => update::run(arguments, name, json, context),
         Action::Stat { directory } => stat(directory, name, json, context),
         Action::Check { directory } => check(directory, name, json, context),
     }
@@ -175,7 +196,7 @@ pub(crate) fn run(arguments: &XmlArguments, context: &Context) -> Result<(), Fai
 /// Stores a document. Gives the answer, and what was done in words.
 fn import<'n>(
     (file, directory): (&Path, &Path),
-    (name, mapping): (&'n str, MappingKind),
+    (name, stored_as): (&'n str, &ImportOptions),
     (options, wishes): (DatabaseOptions, database::Wishes<'_>),
     context: &Context,
 ) -> Result<(ImportAnswer<'n>, String), Failure> {
@@ -186,13 +207,13 @@ fn import<'n>(
         let mut watch = Watch { progress: Progress::new(context, 1), byte_count };
         let mut write = database.write()?;
         let text = (file_name.as_str(), input);
-        let report = nandu_xml::import(&mut write, name, mapping, text, &mut watch)?;
+        let report = nandu_xml::import_with(&mut write, name, stored_as, text, &mut watch)?;
         write.commit()?;
         Ok(report)
     })?;
     let seconds = stopwatch.elapsed().as_secs_f64();
     let done = format!("{} in {name}", counted(report.counts.node_count(), "node"));
-    let mapping = mapping.label();
+    let mapping = stored_as.mapping.label();
     Ok((ImportAnswer { name, mapping, report, seconds, restart }, done))
 }
 
@@ -277,6 +298,17 @@ fn stat(directory: &Path, name: &str, as_json: bool, context: &Context) -> Resul
     #[allow(clippy::cast_precision_loss, reason = "a share in a report")]
     let share = 100.0 * stat.file_bytes as f64 / stat.plain_bytes.max(1) as f64;
     row("stored / text", format!("{share:.0} %"));
+    context.output.table(&table)?;
+    if stat.indexes.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new(&["index", "entries", "pages", "height", "stored"]);
+    for index in &stat.indexes {
+        let counts = [index.entry_count, index.page_count, index.height].map(|it| it.to_string());
+        let [entries, pages, height] = counts;
+        let stored = ByteCount(index.file_bytes).to_string();
+        table.row(vec![index.index.clone(), entries, pages, height, stored]);
+    }
     context.output.table(&table)
 }
 
@@ -289,6 +321,7 @@ fn check(directory: &Path, name: &str, as_json: bool, context: &Context) -> Resu
     })?;
     let finding_count = report.findings.len();
     let (node_count, container_count) = (report.counts.node_count(), report.container_count);
+    let index_entry_count = report.index_entry_count;
     let output = context.output;
     if as_json {
         output.json("xml check", &CheckAnswer { name, report })?;
@@ -298,7 +331,11 @@ fn check(directory: &Path, name: &str, as_json: bool, context: &Context) -> Resu
         }
         let (nodes, containers) =
             (counted(node_count, "node"), counted(container_count, "container"));
-        output.line(&format!("{nodes} in {containers} looked at"))?;
+        let entries = match index_entry_count {
+            0 => String::new(),
+            count => format!(", and {} of indexes,", counted(count, "entry")),
+        };
+        output.line(&format!("{nodes} in {containers}{entries} looked at"))?;
     }
     match finding_count {
         0 => Ok(()),

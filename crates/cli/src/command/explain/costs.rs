@@ -16,7 +16,7 @@ const ASSUMED_READ_BYTES_PER_SECOND: u64 = 1_500_000_000;
 const ASSUMED_WRITE_BYTES_PER_SECOND: u64 = 800_000_000;
 
 /// The device, and what it is called.
-pub(super) fn device(profile: Option<&Path>) -> Result<(DeviceCosts, String), Failure> {
+pub(in crate::command) fn device(profile: Option<&Path>) -> Result<(DeviceCosts, String), Failure> {
     let Some(path) = profile else {
         let costs = DeviceCosts::from_rates(
             0,

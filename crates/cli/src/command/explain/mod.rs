@@ -3,7 +3,7 @@
 //! 1. The memory is that of the buffer pool: operators get a grant of its frames.
 //! 2. A run leaves nothing behind: spill files go with it.
 
-mod costs;
+pub(in crate::command) mod costs;
 mod inputs;
 mod processor;
 mod sweep;

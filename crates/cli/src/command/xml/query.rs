@@ -12,7 +12,8 @@ use nandu_base::ByteCount;
 use nandu_base::to_index;
 use nandu_base::words::counted;
 use nandu_xml::xpath::{
-    Expression, Found, Fragment, Namespaces, Node, QueryLimits, QueryPlan, parse, query, write_node,
+    Access, Expression, Fold, Found, Fragment, Namespaces, Node, QueryLimits, QueryPlan, parse,
+    query, write_node,
 };
 use nandu_xml::{Document, XmlError};
 use serde::Serialize;
@@ -54,16 +55,20 @@ struct QueryAnswer<'a> {
 }
 
 #[derive(Serialize)]
-struct PlanAnswer {
+pub(super) struct PlanAnswer {
     /// Paths of the elements in which the rest is answered; none for the document as a whole.
     paths: Vec<String>,
     /// How many such elements the document has.
     element_count: u64,
     /// What is answered in each.
     rest: String,
+    /// The indexes that have found them; none where the document is read.
+    indexes: Vec<String>,
+    /// How many elements they have found.
+    found_count: Option<u64>,
 }
 
-fn parse_namespace(text: &str) -> Result<(String, String), String> {
+pub(super) fn parse_namespace(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((prefix, uri)) if !prefix.is_empty() => Ok((prefix.to_owned(), uri.to_owned())),
         _ => Err("write PREFIX=URI, such as a=http://www.w3.org/2005/Atom".to_owned()),
@@ -81,7 +86,9 @@ pub(super) fn run(
         parse(&arguments.expression).map_err(|error| Failure::input(error.to_string()))?;
     let namespaces: Namespaces = arguments.namespace.iter().cloned().collect();
     read(&arguments.directory, name, |database, document| {
+        let tables = database.read();
         let plan = QueryPlan::new(&expression, document, &namespaces)?;
+        let plan = plan.choose(&tables, document, &namespaces)?;
         let shown = shown(&plan, document);
         if arguments.plan && !as_json {
             return tell_plan(&shown, context);
@@ -101,7 +108,7 @@ pub(super) fn run(
             let is_stopped = || context.interrupt.is_set();
             let mut tell = |found: Found<'_>| printer.tell(found);
             let asked = (&namespaces, limits);
-            let answered = query(&database.read(), document, &plan, asked, &is_stopped, &mut tell);
+            let answered = query(&tables, document, &plan, asked, &is_stopped, &mut tell);
             answered.map_err(|error| match error {
                 XmlError::Cancelled => Failure::interrupted("the answer is not whole"),
                 error => error.into(),
@@ -122,28 +129,50 @@ const fn gives_nodes(expression: &Expression) -> bool {
     matches!(expression, Expression::Path(_) | Expression::From { .. } | Expression::Union(_))
 }
 
-fn shown(plan: &QueryPlan, document: &Document) -> PlanAnswer {
-    let rest = plan.rest.to_string();
+pub(super) fn shown(plan: &QueryPlan, document: &Document) -> PlanAnswer {
+    let rest = match plan.fold {
+        None => plan.rest.to_string(),
+        Some(Fold::Count) => format!("count({})", plan.rest),
+        Some(Fold::Sum) => format!("sum({})", plan.rest),
+    };
     if plan.holds_document() {
-        return PlanAnswer { paths: Vec::new(), element_count: 1, rest };
+        let (paths, indexes) = (Vec::new(), Vec::new());
+        return PlanAnswer { paths, element_count: 1, rest, indexes, found_count: None };
     }
     let synopsis = document.synopsis();
     let classes = plan.classes.iter().filter_map(|&class| synopsis.get(class));
     let element_count = classes.map(|class| class.node_count).sum();
     let paths = plan.classes.iter().map(|&class| document.path_of(class)).collect();
-    PlanAnswer { paths, element_count, rest }
+    let (indexes, found_count) = match &plan.access {
+        Access::Scan => (Vec::new(), None),
+        Access::Found(found) => {
+            let indexes = found.indexes.iter().map(ToString::to_string).collect();
+            (indexes, Some(found.labels.len() as u64))
+        }
+    };
+    PlanAnswer { paths, element_count, rest, indexes, found_count }
 }
 
-fn tell_plan(plan: &PlanAnswer, context: &Context) -> Result<(), Failure> {
+pub(super) fn tell_plan(plan: &PlanAnswer, context: &Context) -> Result<(), Failure> {
     let output = context.output;
     match plan.paths.as_slice() {
         [] if plan.element_count == 1 => {
             output.line("the document is held in memory as a whole")?;
         }
         [] => output.line("no path of the document fits: nothing is read")?,
+        _ if plan.element_count == 0 => {
+            output.line("the document has no such element any more: nothing is read")?;
+        }
         paths => {
             let elements = counted(plan.element_count, "element");
-            output.line(&format!("{elements} held in memory, one after the other:"))?;
+            let line = match plan.found_count {
+                None => format!("{elements} held in memory, one after the other:"),
+                Some(found) => format!(
+                    "{found} of {elements} held in memory, one after the other, found by {}:",
+                    plan.indexes.join(" and ")
+                ),
+            };
+            output.line(&line)?;
             for path in paths {
                 output.line(&format!("  {path}"))?;
             }
