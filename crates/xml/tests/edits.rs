@@ -222,7 +222,7 @@ fn written(subtree: Subtree<'_>, node: Node) -> String {
 fn a_subtree_is_read_by_its_label_as_it_is_in_the_whole() {
     let long = "long text that needs containers of its own; ".repeat(100);
     let text = format!(
-        "<a xmlns=\"u\" x=\"1\"><b><c/>one<d y=\"{long}\">{long}<e>in</e>tail</d><!--{long}--></b>         <p:f xmlns:p=\"v\"><?go on?><p:g>2</p:g></p:f>{long}<h/></a>"
+        "<a xmlns=\"u\" x=\"1\"><b><c/>one<d y=\"{long}\">{long}<e>in</e>tail</d><!--{long}--></b><p:f xmlns:p=\"v\"><?go on?><p:g>2</p:g></p:f>{long}<h/></a>"
     );
     for mapping in MappingKind::ALL {
         let (database, _) = imported(mapping, &text);
