@@ -76,6 +76,9 @@ pub struct ImportReport {
     pub counts: Counts,
 }
 
+/// Who takes the key of an entry, and the place of its index.
+type EntrySink<'s> = dyn FnMut(usize, &[u8]) -> Result<(), Trouble> + 's;
+
 /// Why an event is not taken; the place is added by whoever knows it.
 #[derive(Debug)]
 enum Trouble {
@@ -249,7 +252,7 @@ impl<S: FnMut(&[u8], &[u8]) -> Result<(), Trouble>> Importer<S> {
         file: &str,
         input: impl Read,
         observer: &mut dyn ImportObserver,
-        put_entry: &mut dyn FnMut(usize, &[u8]) -> Result<(), Trouble>,
+        put_entry: &mut EntrySink<'_>,
     ) -> Result<(TreeWriter, crate::vocabulary::Vocabulary, u64), XmlError> {
         let told = |place: Place, trouble: Trouble| match trouble {
             Trouble::What(what) => XmlError::Input { file: file.to_owned(), place, what },
