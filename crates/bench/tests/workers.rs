@@ -147,16 +147,17 @@ fn mix_of(mapping: MappingKind, write_percent: u8, plan: &Plan) -> (Outcome, Tpo
     let database = empty_database(&settings(512 << 10));
     let tpox = Tpox::new(60_000, 3).unwrap();
     let isolation = Isolation::default();
-    let mix = TpoxRun { tpox, mapping, write_percent, isolation, seed: 9 };
+    let mix = TpoxRun { tpox, mapping, write_percent, isolation, seed: 9, new_from: 0 };
     mix.load(&database, &mut ()).unwrap().unwrap();
     database.drop_cached_pages().unwrap();
     let counted = || [ORDERS, ACCOUNTS].map(|[name, path]| count_of(&database, name, path));
     let before = counted();
     assert_eq!(before[0], tpox.count(TpoxCollection::Order));
+    let clock: Clock = Arc::new(|| unreachable!("the drive has its own clock"));
+    let watch = Arc::new(Watch::default());
     let load = mix.start();
     let shared: Arc<dyn Load> = Arc::new(Arc::clone(&load));
-    let clock: Clock = Arc::new(|| unreachable!("the drive has its own clock"));
-    let outcome = run(&database, &shared, plan, &Arc::new(Watch::default()), &clock).unwrap();
+    let outcome = run(&database, &shared, plan, &watch, &clock).unwrap();
     let done = |kind: &str| {
         let found = outcome.operations.iter().find(|it| it.kind.starts_with(kind));
         found.map_or(0, |it| it.latency_ns.count)
@@ -164,6 +165,9 @@ fn mix_of(mapping: MappingKind, write_percent: u8, plan: &Plan) -> (Outcome, Tpo
     let after = counted();
     assert_eq!(after, [before[0] + done("wq2"), before[1] + done("wq1")]);
     count_of(&database, "security", "/security/Security");
+    // A second run makes others.
+    let second: Arc<dyn Load> = Arc::new(TpoxRun { new_from: plan.operation_count, ..mix }.start());
+    run(&database, &second, &Plan { operation_count: 20, ..*plan }, &watch, &clock).unwrap();
     let counts = load.counts();
     assert_eq!(counts.write_transaction_count, done("wq1") + done("wq2") + done("wq3"));
     assert!(database.read().check().unwrap().findings.is_empty());

@@ -1,6 +1,6 @@
 //! One client of the mix.
 
-use super::{TpoxCounts, TpoxLoad, TpoxRun, ids};
+use super::{TpoxCounts, TpoxLoad, TpoxRun};
 use crate::clients::Client;
 use crate::error::BenchError;
 use nandu_base::Rng;
@@ -9,7 +9,9 @@ use nandu_load::{Tpox, TpoxCollection};
 use nandu_storage::Database;
 use nandu_storage::database::{Tables, WriteTransaction};
 use nandu_xml::xpath::{Expression, Namespaces, Node, Value, evaluate, parse, write_node};
-use nandu_xml::{Editor, Label, Spot, Subtree, SubtreeReader, XmlError};
+use nandu_xml::{
+    Editor, IndexDefinition, Label, Sought, Spot, Subtree, SubtreeReader, XmlError, find,
+};
 use std::sync::Arc;
 
 /// The kinds of transaction, by number.
@@ -36,9 +38,13 @@ const NEW_PRICE: usize = 7;
 const READS: [usize; 6] = [ACCOUNT_SUMMARY, CUSTOMER, PRICE, ORDER, ORDER, SECURITY];
 const WRITES: [usize; 3] = [NEW_ACCOUNT, NEW_ORDER, NEW_PRICE];
 
-/// What is asked of a subtree.
+/// The level of the subtrees below the outermost element.
+const SUBTREE_LEVEL: usize = 2;
+
+/// What is asked of a subtree, and what finds one.
 #[derive(Debug)]
 pub(super) struct Queries {
+    keys: [IndexDefinition; 3],
     account_summary: Expression,
     customer: Expression,
     price: Expression,
@@ -57,6 +63,7 @@ impl Queries {
         ];
         let owned = |(prefix, uri): (&str, &str)| (prefix.to_owned(), uri.to_owned());
         Self {
+            keys: TpoxCollection::ALL.map(TpoxCollection::key_index),
             account_summary: parsed(
                 "@id | c:Name | c:Accounts/c:Account/@id | c:Accounts/c:Account/c:Balance | \
                  c:Accounts/c:Account/c:Holdings/c:Position/c:Name",
@@ -109,8 +116,8 @@ impl Readers {
     fn read(
         &mut self,
         tables: &Tables,
-        collection: TpoxCollection,
-        id: &str,
+        queries: &Queries,
+        (collection, id): (TpoxCollection, &str),
     ) -> Result<Subtree<'_>, BenchError> {
         let place = &mut self.0[collection as usize];
         let reader = match place {
@@ -120,7 +127,13 @@ impl Readers {
             }
             None => place.insert(SubtreeReader::open(tables, collection.name())?),
         };
-        let label = ids::find(tables, collection, id)?;
+        let key = &queries.keys[collection as usize];
+        let found = find(tables, reader.document(), key, Some(Sought::Text(id)), 2)?;
+        let label = match &found.labels[..] {
+            [label] => label.ancestor(SUBTREE_LEVEL),
+            _ => None,
+        };
+        let label = label.ok_or_else(|| strange("an id does not lead to one subtree"))?;
         reader.read(tables, &label)?.ok_or_else(|| strange("there is no subtree of an id"))
     }
 }
@@ -153,7 +166,7 @@ impl TpoxClient {
     /// A number of what is new, which no other client has.
     fn next_number(&mut self) -> u64 {
         self.made_count += 1;
-        (self.made_count - 1) << 16 | self.number
+        (self.load.run.new_from + self.made_count - 1) << 16 | self.number
     }
 
     fn query(&mut self, database: &Database, kind: usize, id: &str) -> Result<(), BenchError> {
@@ -167,7 +180,7 @@ impl TpoxClient {
             _ => (Security, &queries.all),
         };
         let snapshot = database.read();
-        let subtree = readers.read(&snapshot, collection, id)?;
+        let subtree = readers.read(&snapshot, queries, (collection, id))?;
         answer.clear();
         for node in queries.nodes(expression, subtree)? {
             write_node(subtree.fragment(), node, answer);
@@ -198,8 +211,7 @@ impl TpoxClient {
                 NEW_ACCOUNT => new_account(write, readers, queries, (id, &text)),
                 NEW_ORDER => {
                     answer.clear();
-                    let order_id = tpox.order_id(tpox.count(Order) + number).to_string();
-                    new_order(write, (&mut *readers, queries), id, (&order_id, &text), answer)
+                    new_order(write, (&mut *readers, queries), (id, &text), answer)
                 }
                 _ => new_price(write, readers, queries, (id, &text)),
             }
@@ -220,7 +232,7 @@ fn new_account(
     (customer, text): (&str, &str),
 ) -> Result<(), BenchError> {
     let mut editor = Editor::begin(write, Custacc.name())?;
-    let subtree = readers.read(editor.tables(), Custacc, customer)?;
+    let subtree = readers.read(editor.tables(), queries, (Custacc, customer))?;
     let accounts = queries.label(&queries.accounts, subtree)?;
     editor.insert(&Spot::LastIn(accounts), text)?;
     editor.finish()?;
@@ -231,20 +243,18 @@ fn new_account(
 fn new_order(
     write: &mut WriteTransaction<'_>,
     (readers, queries): (&mut Readers, &Queries),
-    symbol: &str,
-    (id, text): (&str, &str),
+    (symbol, text): (&str, &str),
     answer: &mut Vec<u8>,
 ) -> Result<(), BenchError> {
-    let subtree = readers.read(write, Security, symbol)?;
+    let subtree = readers.read(write, queries, (Security, symbol))?;
     for node in queries.nodes(&queries.price, subtree)? {
         write_node(subtree.fragment(), node, answer);
     }
     let mut editor = Editor::begin(write, Order.name())?;
     let root = Label::document().first_child().map_err(|_| strange("there is no root"))?;
-    let labels = editor.insert(&Spot::LastIn(root), text)?;
+    editor.insert(&Spot::LastIn(root), text)?;
     editor.finish()?;
-    let label = labels.first().ok_or_else(|| strange("an order has no element"))?;
-    ids::enter(write, Order, id, label)
+    Ok(())
 }
 
 /// Gives a security another price.
@@ -255,7 +265,7 @@ fn new_price(
     (symbol, price): (&str, &str),
 ) -> Result<(), BenchError> {
     let mut editor = Editor::begin(write, Security.name())?;
-    let subtree = readers.read(editor.tables(), Security, symbol)?;
+    let subtree = readers.read(editor.tables(), queries, (Security, symbol))?;
     let label = queries.label(&queries.last_trade, subtree)?;
     if !editor.set_value(&label, price)? {
         return Err(strange("a price is not there"));

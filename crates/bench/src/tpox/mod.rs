@@ -11,7 +11,7 @@
 //!   wq2  a new order       reads a price, goes behind all orders
 //!   wq3  a new price       in the place of the old one, one text
 //!
-//!   id ─► label (`ids`) ─► the containers of that subtree ─► an expression of XPath ─► text
+//!   id ─► index ─► label ─► the containers of that subtree ─► an expression of XPath ─► text
 //! ```
 //!
 //! 1. What clients ask for follows from seed, client and mix, whatever the mapping and the drive.
@@ -20,7 +20,6 @@
 //!    the other, and none is done again for that. A reader has a snapshot.
 
 mod client;
-mod ids;
 
 use crate::clients::{Client, Load};
 use crate::error::BenchError;
@@ -36,7 +35,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use client::KINDS;
 
 /// What finds a part of a document by its id.
-pub const LOOKUP: &str = "table of ids";
+pub const LOOKUP: &str = "index of values";
 
 /// A run of the mix.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +50,9 @@ pub struct TpoxRun {
     pub isolation: Isolation,
     /// The seed of what is drawn beside the documents.
     pub seed: u64,
+    /// The number of the first new account and order of each client: above all that earlier runs
+    /// over these documents made.
+    pub new_from: u64,
 }
 
 /// The mix at work, for all clients.
@@ -100,8 +102,8 @@ impl TpoxCounts {
 }
 
 impl TpoxRun {
-    /// Stores the documents and what finds their parts by ids, past the log. `None` if the observer
-    /// wanted to stop; then there may be documents, but nothing finds their parts.
+    /// Stores the documents with indexes that find their parts by ids, past the log. `None` if the
+    /// observer wanted to stop; then there is nothing of them.
     ///
     /// # Errors
     /// If the database has such documents, or no room, or the device fails.
@@ -111,7 +113,7 @@ impl TpoxRun {
         observer: &mut dyn TpoxObserver,
     ) -> Result<Option<[ImportReport; 3]>, BenchError> {
         let mut write = database.write()?;
-        let reports = match self.tpox.store(&mut write, self.mapping, observer) {
+        let reports = match self.tpox.store(&mut write, (self.mapping, true), observer) {
             Err(XmlError::Cancelled) => {
                 write.rollback()?;
                 return Ok(None);
@@ -119,7 +121,6 @@ impl TpoxRun {
             stored => stored?,
         };
         write.commit()?;
-        ids::make(database)?;
         database.checkpoint()?;
         Ok(Some(reports))
     }

@@ -9,8 +9,8 @@
 //!
 //! Series by the size of the documents, in MB of the label that S004 gives them:
 //!
-//! - `MAPPING.COLLECTION.footprint` (stored bytes for one of the text), `.pages` (of the document's tree)
-//!   and `.index_height` (its levels above the leaves);
+//! - `MAPPING.COLLECTION.footprint` (bytes of the document's tree for one of the text), `.pages` (of that
+//!   tree) and `.index_height` (its levels above the leaves);
 //! - `DRIVE.VARIANT.MAPPING.MIX.tps`, `.faults` (pages read for a thousand transactions) and, of mixes with
 //!   writers, `.log_bytes` (of the log for each transaction that changes something). `MIX` is `readers`, or
 //!   `mix10` for 10 % of writers.
@@ -200,12 +200,14 @@ impl TpoxMix {
         let settings = variant.engine().settings(PAGE_BYTES, self.memory.0);
         let volumes = site.format().map_err(engine)?;
         let database = Database::create(volumes, &settings, bench.seed).map_err(engine)?;
-        let run = |write_percent, seed| TpoxRun {
+        let run = |write_percent: u8, seed| TpoxRun {
             tpox: Tpox::new(size.0, bench.seed).expect("sizes were checked"),
             mapping,
             write_percent,
             isolation: Isolation::default(),
             seed,
+            // What an earlier mix made stays.
+            new_from: u64::from(write_percent) * self.transaction_count,
         };
         let stored = run(0, 0).load(&database, &mut StoreWatch(bench)).map_err(error)?;
         if stored.is_none() {
@@ -274,7 +276,7 @@ fn footprint(
     let volumes = Volumes::new(Box::new(DeviceVolume::format(Box::new(device))?), None);
     let database = Database::create(volumes, &settings, bench.seed)?;
     let mut write = database.write()?;
-    let reports = match tpox.store(&mut write, mapping, &mut StoreWatch(bench)) {
+    let reports = match tpox.store(&mut write, (mapping, false), &mut StoreWatch(bench)) {
         Err(nandu_xml::XmlError::Cancelled) => return Ok(None),
         reports => reports?,
     };
@@ -284,10 +286,12 @@ fn footprint(
     let (mut stored, mut plain) = (0, 0);
     for (collection, report) in TpoxCollection::ALL.into_iter().zip(reports) {
         let stat = Document::open(&read, collection.name())?.stat(&read)?;
-        found.push(stat.file_bytes as f64 / report.plain_bytes as f64);
+        // A file has room to grow, which is not the document's.
+        let tree_bytes = stat.page_count * u64::from(PAGE_BYTES);
+        found.push(tree_bytes as f64 / report.plain_bytes as f64);
         found.push(stat.page_count as f64);
         found.push(stat.height.saturating_sub(1) as f64);
-        (stored, plain) = (stored + stat.file_bytes, plain + report.plain_bytes);
+        (stored, plain) = (stored + tree_bytes, plain + report.plain_bytes);
     }
     found.push(stored as f64 / plain as f64);
     Ok(Some(found))

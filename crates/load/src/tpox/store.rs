@@ -5,7 +5,11 @@
 
 use super::{Tpox, TpoxCollection};
 use nandu_storage::database::WriteTransaction;
-use nandu_xml::{Document, ImportObserver, ImportReport, MappingKind, XmlError, import};
+use nandu_xml::xpath::Namespaces;
+use nandu_xml::{
+    Document, ImportObserver, ImportOptions, ImportReport, IndexDefinition, MappingKind, XmlError,
+    import_with,
+};
 
 /// Who watches collections being stored, and may end it.
 pub trait TpoxObserver {
@@ -22,8 +26,28 @@ pub trait TpoxObserver {
 
 impl TpoxObserver for () {}
 
+impl TpoxCollection {
+    /// The index that finds a customer by its id, an order by its own, a security by its symbol: of
+    /// values of attributes or elements below the subtree.
+    #[must_use]
+    pub fn key_index(self) -> IndexDefinition {
+        let (text, uri) = match self {
+            Self::Custacc => ("text:/custacc/t:Customer/@id", "http://tpox-benchmark.com/custacc"),
+            Self::Order => {
+                ("text:/order/t:FIXML/t:Order/@ID", "http://www.fixprotocol.org/FIXML-4-4")
+            }
+            Self::Security => {
+                ("text:/security/t:Security/t:Symbol", "http://tpox-benchmark.com/security")
+            }
+        };
+        let namespaces = Namespaces::from([("t".to_owned(), uri.to_owned())]);
+        IndexDefinition::parse(text, &namespaces).expect("a constant path is sound")
+    }
+}
+
 impl Tpox {
-    /// Stores all collections, in the order of [`TpoxCollection::ALL`].
+    /// Stores all collections, in the order of [`TpoxCollection::ALL`]; with
+    /// [`TpoxCollection::key_index`] of each, if they are to have keys.
     ///
     /// # Errors
     /// If one of them is there already, which is found before anything is stored; the pages of the
@@ -31,7 +55,7 @@ impl Tpox {
     pub fn store(
         &self,
         write: &mut WriteTransaction<'_>,
-        mapping: MappingKind,
+        (mapping, has_keys): (MappingKind, bool),
         observer: &mut dyn TpoxObserver,
     ) -> Result<[ImportReport; 3], XmlError> {
         for collection in TpoxCollection::ALL {
@@ -52,7 +76,9 @@ impl Tpox {
             let expected_bytes = self.expected_bytes(collection);
             let mut watch = Watch { collection, expected_bytes, observer };
             let text = (collection.name(), self.text(collection));
-            *report = import(write, collection.name(), mapping, text, &mut watch)?;
+            let indexes = has_keys.then(|| collection.key_index()).into_iter().collect();
+            let options = ImportOptions { mapping, indexes };
+            *report = import_with(write, collection.name(), &options, text, &mut watch)?;
         }
         Ok(reports)
     }

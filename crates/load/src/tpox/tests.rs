@@ -176,7 +176,8 @@ fn stored_collections_come_out_as_their_texts_in_canonical_form() {
     for mapping in MappingKind::ALL {
         let database = database();
         let mut write = database.write().unwrap();
-        let reports = tpox.store(&mut write, mapping, &mut ()).unwrap();
+        let has_keys = mapping == MappingKind::Full;
+        let reports = tpox.store(&mut write, (mapping, has_keys), &mut ()).unwrap();
         write.commit().unwrap();
         let read = database.read();
         for (collection, report) in TpoxCollection::ALL.into_iter().zip(reports) {
@@ -184,6 +185,7 @@ fn stored_collections_come_out_as_their_texts_in_canonical_form() {
             let text = text(&tpox, collection);
             assert_eq!(report.plain_bytes, text.len() as u64);
             assert_eq!(document.mapping(), mapping);
+            assert_eq!(document.indexes().count(), usize::from(has_keys));
             let found = check(&read, &document).unwrap();
             assert!(found.findings.is_empty(), "{:?}", found.findings);
             assert_eq!(found.counts, report.counts);
@@ -210,7 +212,7 @@ fn collections_are_stored_together_or_not_at_all() {
     let (tpox, database) = (Tpox::new(100_000, 5).unwrap(), database());
     let store = |observer: &mut dyn TpoxObserver| {
         let mut write = database.write().unwrap();
-        let stored = tpox.store(&mut write, MappingKind::Prefix, observer);
+        let stored = tpox.store(&mut write, (MappingKind::Prefix, true), observer);
         if stored.is_ok() {
             write.commit().unwrap();
         }

@@ -132,6 +132,7 @@ pub(super) fn run(arguments: &TpoxArguments, context: &Context) -> Result<(), Fa
         write_percent: arguments.mix.write_percent(),
         isolation: arguments.run.isolation.level(),
         seed: arguments.run.seed,
+        new_from: 0,
     };
     let mut watch = LoadWatch { progress: Progress::new(context, 3) };
     let Some(stored) = mix.load(database, &mut watch)? else {

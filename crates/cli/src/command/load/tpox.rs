@@ -76,7 +76,7 @@ pub(super) fn run(arguments: &TpoxArguments, context: &Context) -> Result<(), Fa
             let progress = Progress::new(context, TpoxCollection::ALL.len());
             let mut watch = Watch { progress, collection: TpoxCollection::ALL[0] };
             let mut write = database.write()?;
-            let reports = tpox.store(&mut write, mapping, &mut watch)?;
+            let reports = tpox.store(&mut write, (mapping, false), &mut watch)?;
             write.commit()?;
             Ok(reports)
         })?;
