@@ -1,14 +1,11 @@
 //! Transactions of clients, and how often and why they were done again.
 //!
-//! 1. A transaction is done again only for what others did, a thousand times at most.
+//! 1. A transaction is done again as [`Database::transact`] does it.
 
 use crate::error::BenchError;
 use nandu_storage::database::{Isolation, WriteTransaction};
 use nandu_storage::{Database, StorageError};
 use serde::Serialize;
-
-/// How often a transaction is begun before its trouble is told.
-const ATTEMPT_COUNT_MAX: u32 = 1000;
 
 /// Transactions that were done again, since others had been in their way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -34,28 +31,15 @@ impl Retries {
         &mut self,
         database: &Database,
         isolation: Isolation,
-        mut body: impl FnMut(&mut WriteTransaction<'_>) -> Result<T, BenchError>,
+        body: impl FnMut(&mut WriteTransaction<'_>) -> Result<T, BenchError>,
     ) -> Result<T, BenchError> {
-        let mut attempt_count = 0;
-        loop {
-            attempt_count += 1;
-            let mut write = database.write_with(isolation)?;
-            let answer = match body(&mut write) {
-                Ok(value) => write.commit().map(|()| value).map_err(BenchError::from),
-                Err(error) => match write.rollback() {
-                    Ok(()) => Err(error),
-                    Err(worse) => Err(worse.into()),
-                },
-            };
-            match answer {
-                Err(error) if error.is_transient() && attempt_count < ATTEMPT_COUNT_MAX => {
-                    self.count(&error);
-                    // Whoever was in the way goes first.
-                    nandu_workers::yield_now();
-                }
-                answer => return answer,
+        database.transact_while(isolation, body, |error| {
+            let is_transient = error.is_transient();
+            if is_transient {
+                self.count(error);
             }
-        }
+            is_transient
+        })
     }
 
     fn count(&mut self, error: &BenchError) {

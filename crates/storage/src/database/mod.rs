@@ -316,18 +316,32 @@ impl Database {
     pub fn transact<T>(
         &self,
         isolation: Isolation,
-        mut body: impl FnMut(&mut WriteTransaction<'_>) -> Result<T, StorageError>,
+        body: impl FnMut(&mut WriteTransaction<'_>) -> Result<T, StorageError>,
     ) -> Result<T, StorageError> {
+        self.transact_while(isolation, body, StorageError::is_transient)
+    }
+
+    /// As [`Self::transact`], where trouble has a type of the caller's own: `was_disturbed` hears of it before
+    /// each further attempt, and says whether others were in the way.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn transact_while<T, E: From<StorageError>>(
+        &self,
+        isolation: Isolation,
+        mut body: impl FnMut(&mut WriteTransaction<'_>) -> Result<T, E>,
+        mut was_disturbed: impl FnMut(&E) -> bool,
+    ) -> Result<T, E> {
         let mut attempt_count = 0;
         loop {
             attempt_count += 1;
             let mut write = self.write_with(isolation)?;
             let answer = match body(&mut write) {
-                Ok(value) => write.commit().map(|()| value),
-                Err(error) => write.rollback().and(Err(error)),
+                Ok(value) => write.commit().map(|()| value).map_err(E::from),
+                Err(error) => write.rollback().map_err(E::from).and(Err(error)),
             };
             match answer {
-                Err(error) if error.is_transient() && attempt_count < ATTEMPT_COUNT_MAX => {
+                Err(error) if attempt_count < ATTEMPT_COUNT_MAX && was_disturbed(&error) => {
                     // Whoever was in the way goes first.
                     nandu_workers::yield_now();
                 }
