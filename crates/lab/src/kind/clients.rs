@@ -41,8 +41,6 @@ use nandu_bench::ycsb::{KeyChoice, WorkloadKind, Ycsb};
 use nandu_bench::{BenchError, Clock, Load, Outcome, Plan, SwitchKind, Watch};
 use nandu_probe::text;
 use nandu_storage::database::Isolation;
-use nandu_storage::engine::TornPages;
-use nandu_storage::log::Durability;
 use nandu_storage::{Database, Settings, StorageError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -116,10 +114,7 @@ impl ClientsVariant {
     }
 
     fn engine(&self) -> EngineVariant {
-        let usual = Settings::default();
-        let (durability, torn_pages): (Durability, TornPages) =
-            (usual.durability, usual.torn_pages);
-        EngineVariant { set: self.set.clone(), ..EngineVariant::new(false, durability, torn_pages) }
+        EngineVariant::writing(&self.set)
     }
 
     /// Cores, and what an operation takes of one, where both bound the rate.

@@ -109,6 +109,12 @@ impl EngineVariant {
         Self { set: set.clone(), ..Self::new(true, Durability::None, TornPages::Trust) }
     }
 
+    /// The usual one of kinds that write: durable as the engine is by itself.
+    pub(crate) fn writing(set: &EngineSet) -> Self {
+        let Settings { durability, torn_pages, .. } = Settings::default();
+        Self { set: set.clone(), ..Self::new(false, durability, torn_pages) }
+    }
+
     /// Checks what is set for pages of each of these sizes; `own` are settings that the kind has keys for.
     pub(crate) fn check(
         &self,

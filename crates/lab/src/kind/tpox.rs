@@ -36,8 +36,6 @@ use nandu_device::{Geometry, MemoryConfig, MemoryDevice};
 use nandu_load::{Tpox, TpoxCollection, TpoxObserver};
 use nandu_probe::text;
 use nandu_storage::database::Isolation;
-use nandu_storage::engine::TornPages;
-use nandu_storage::log::Durability;
 use nandu_storage::volume::DeviceVolume;
 use nandu_storage::{Database, Settings, Volumes};
 use nandu_xml::{Document, MappingKind};
@@ -102,10 +100,7 @@ pub struct TpoxVariant {
 
 impl TpoxVariant {
     fn engine(&self) -> EngineVariant {
-        let usual = Settings::default();
-        let (durability, torn_pages): (Durability, TornPages) =
-            (usual.durability, usual.torn_pages);
-        EngineVariant { set: self.set.clone(), ..EngineVariant::new(false, durability, torn_pages) }
+        EngineVariant::writing(&self.set)
     }
 }
 
