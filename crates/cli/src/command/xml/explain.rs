@@ -3,7 +3,7 @@
 //! 1. What is expected follows from counts of paths and sizes of trees; a page that was read is taken to
 //!    stay in memory. What a run does is counted, from an empty pool.
 
-use super::query::{PlanAnswer, parse_namespace, shown, tell_plan};
+use super::query::{PlanAnswer, asked, parse_namespace, shown, tell_plan};
 use super::read;
 use crate::Context;
 use crate::command::explain::costs;
@@ -16,9 +16,7 @@ use nandu_base::words::{counted, wrap};
 use nandu_base::{Nanos, to_index};
 use nandu_probe::table::Table;
 use nandu_query::cost::{DeviceCosts, Pattern};
-use nandu_xml::xpath::{
-    Access, ContainerCosts, Found, Namespaces, QueryLimits, QueryPlan, parse, query,
-};
+use nandu_xml::xpath::{Access, ContainerCosts, Found, Namespaces, QueryLimits, QueryPlan, query};
 use nandu_xml::{Document, DocumentStat, XmlError};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -87,9 +85,7 @@ pub(super) fn run(
     as_json: bool,
     context: &Context,
 ) -> Result<(), Failure> {
-    let expression =
-        parse(&arguments.expression).map_err(|error| Failure::input(error.to_string()))?;
-    let namespaces: Namespaces = arguments.namespace.iter().cloned().collect();
+    let (expression, namespaces) = asked(&arguments.expression, &arguments.namespace)?;
     let (costs, device) = costs::device(arguments.profile.as_deref())?;
     read(&arguments.directory, name, |database, document| {
         let scan = QueryPlan::new(&expression, document, &namespaces)?;

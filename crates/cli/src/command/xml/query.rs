@@ -75,6 +75,15 @@ pub(super) fn parse_namespace(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// An expression, and what prefixes stand for in it.
+pub(super) fn asked(
+    expression: &str,
+    namespaces: &[(String, String)],
+) -> Result<(Expression, Namespaces), Failure> {
+    let expression = parse(expression).map_err(|error| Failure::input(error.to_string()))?;
+    Ok((expression, namespaces.iter().cloned().collect()))
+}
+
 /// Answers an expression.
 pub(super) fn run(
     arguments: &QueryArguments,
@@ -82,9 +91,7 @@ pub(super) fn run(
     as_json: bool,
     context: &Context,
 ) -> Result<(), Failure> {
-    let expression =
-        parse(&arguments.expression).map_err(|error| Failure::input(error.to_string()))?;
-    let namespaces: Namespaces = arguments.namespace.iter().cloned().collect();
+    let (expression, namespaces) = asked(&arguments.expression, &arguments.namespace)?;
     read(&arguments.directory, name, |database, document| {
         let tables = database.read();
         let plan = QueryPlan::new(&expression, document, &namespaces)?;

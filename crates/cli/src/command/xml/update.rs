@@ -5,16 +5,14 @@
 //! 2. Nodes are chosen before anything changes, and changed from the last to the first, so that one that
 //!    lies in another is changed before that goes.
 
-use super::query::parse_namespace;
+use super::query::{asked, parse_namespace};
 use crate::Context;
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use nandu::DatabaseOptions;
 use nandu_base::words::counted;
 use nandu_base::{ByteCount, to_index};
-use nandu_xml::xpath::{
-    Content, FragmentKind, Located, Namespaces, QueryLimits, QueryPlan, locate, parse,
-};
+use nandu_xml::xpath::{Content, FragmentKind, Located, QueryLimits, QueryPlan, locate};
 use nandu_xml::{Editor, Label, Spot, XmlError};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -83,9 +81,7 @@ pub(super) fn run(
     as_json: bool,
     context: &Context,
 ) -> Result<(), Failure> {
-    let expression =
-        parse(&arguments.expression).map_err(|error| Failure::input(error.to_string()))?;
-    let namespaces: Namespaces = arguments.namespace.iter().cloned().collect();
+    let (expression, namespaces) = asked(&arguments.expression, &arguments.namespace)?;
     let (database, _) = crate::database::open(&arguments.directory, &DatabaseOptions::default())?;
     let change = || -> Result<u64, Failure> {
         let mut write = database.write()?;
@@ -95,8 +91,8 @@ pub(super) fn run(
         let plan = plan.choose(editor.tables(), document, &namespaces)?;
         let limits = QueryLimits { fragment_bytes: to_index(arguments.memory.0) };
         let is_stopped = || context.interrupt.is_set();
-        let asked = (&namespaces, limits);
-        let nodes = locate(editor.tables(), document, &plan, asked, &is_stopped).map_err(told)?;
+        let with = (&namespaces, limits);
+        let nodes = locate(editor.tables(), document, &plan, with, &is_stopped).map_err(told)?;
         for node in nodes.iter().rev() {
             if is_stopped() {
                 return Err(told(XmlError::Cancelled));
