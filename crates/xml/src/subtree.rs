@@ -10,11 +10,11 @@
 
 use crate::document::{Document, DocumentNames};
 use crate::error::XmlError;
-use crate::label::{self, Label};
+use crate::label::Label;
 use crate::record::{NodeKind, Record};
 use crate::synopsis::ClassId;
 use crate::walk::{NodeVisitor, walk, walk_in};
-use crate::xpath::{Fragment, FragmentBuilder, Node, QueryLimits};
+use crate::xpath::{Fragment, FragmentBuilder, Node, Places, QueryLimits};
 use nandu_storage::FileId;
 use nandu_storage::database::Tables;
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ pub struct SubtreeReader {
     /// The file of the catalogue that the document was opened from.
     file: FileId,
     builder: FragmentBuilder,
-    labels: Labels,
+    places: Places,
     limits: QueryLimits,
 }
 
@@ -34,15 +34,7 @@ pub struct SubtreeReader {
 #[derive(Clone, Copy, Debug)]
 pub struct Subtree<'s> {
     fragment: &'s Fragment,
-    labels: &'s Labels,
-}
-
-/// The labels of a fragment's nodes, by their numbers.
-#[derive(Clone, Debug, Default)]
-struct Labels {
-    bytes: Vec<u8>,
-    /// Where each ends.
-    ends: Vec<usize>,
+    places: &'s Places,
 }
 
 impl SubtreeReader {
@@ -54,8 +46,8 @@ impl SubtreeReader {
         let document = Document::open(tables, name)?;
         let file = catalog_file(tables, name)?;
         let builder = FragmentBuilder::with_names(document.vocabulary().clone());
-        let (labels, limits) = (Labels::default(), QueryLimits::default());
-        Ok(Self { document, file, builder, labels, limits })
+        let (places, limits) = (Places::default(), QueryLimits::default());
+        Ok(Self { document, file, builder, places, limits })
     }
 
     /// Follows the document to another moment, that of `tables`: takes names and paths that are new
@@ -92,16 +84,16 @@ impl SubtreeReader {
     /// [`QueryLimits`] have it.
     pub fn read(&mut self, tables: &Tables, node: &Label) -> Result<Option<Subtree<'_>>, XmlError> {
         self.builder.clear();
-        self.labels.clear();
-        let Self { document, builder, labels, limits, .. } = self;
+        self.places.clear();
+        let Self { document, builder, places, limits, .. } = self;
         // The place that holds the rest stands for the element above.
-        labels.push(node.parent().unwrap_or_default().as_bytes());
+        places.push(document, builder, node.parent().unwrap_or_default().as_bytes())?;
         let limit = limits.fragment_bytes;
-        let mut collector = Collector { document, builder, labels, limit };
+        let mut collector = Collector { document, builder, places, limit };
         if !walk_in(tables, document, node, &mut collector)? {
             return Ok(None);
         }
-        Ok(Some(Subtree { fragment: self.builder.fragment(), labels: &self.labels }))
+        Ok(Some(Subtree { fragment: self.builder.fragment(), places: &self.places }))
     }
 }
 
@@ -123,42 +115,21 @@ impl<'s> Subtree<'s> {
     /// If the fragment has no such node.
     #[must_use]
     pub fn label(&self, node: Node) -> Label {
-        let place = node as usize;
-        let start = place.checked_sub(1).map_or(0, |before| self.labels.ends[before]);
-        Label::from_bytes(&self.labels.bytes[start..self.labels.ends[place]])
-            .expect("labels were checked when they were read")
-    }
-}
-
-impl Labels {
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-    }
-
-    fn push(&mut self, label: &[u8]) {
-        self.bytes.extend_from_slice(label);
-        self.ends.push(self.bytes.len());
+        self.places.of(node).next().expect("each node of a fragment has come with its label")
     }
 }
 
 struct Collector<'c> {
     document: &'c Document,
     builder: &'c mut FragmentBuilder,
-    labels: &'c mut Labels,
+    places: &'c mut Places,
     limit: usize,
 }
 
 impl Collector<'_> {
-    /// Keeps the label of a node that has come, and looks how large all is.
-    fn came(&mut self, label: &[u8]) -> Result<(), XmlError> {
-        if self.builder.node_count() > self.labels.ends.len() {
-            if label::check(label).is_err() {
-                return Err(self.document.damaged(format!("{label:02x?} is no label")));
-            }
-            self.labels.push(label);
-        }
-        let bytes = self.builder.byte_count() + self.labels.bytes.len();
+    /// Looks how large all is that has come.
+    fn check(&self) -> Result<(), XmlError> {
+        let bytes = self.builder.byte_count() + self.places.byte_count();
         if bytes > self.limit {
             let what = format!(
                 "a part of the document has more than {} bytes in memory; read a smaller one",
@@ -178,7 +149,8 @@ impl NodeVisitor for Collector<'_> {
     fn open_at(&mut self, class: ClassId, label: &[u8]) -> Result<(), XmlError> {
         let name = self.builder.name_of(class, self.document.synopsis());
         self.builder.open(name, class);
-        self.came(label)
+        self.places.push(self.document, self.builder, label)?;
+        self.check()
     }
 
     fn close(&mut self, _class: ClassId) -> Result<(), XmlError> {
@@ -188,7 +160,10 @@ impl NodeVisitor for Collector<'_> {
 
     fn leaf(&mut self, record: &Record<'_>) -> Result<(), XmlError> {
         self.builder.leaf_of(record, self.document.synopsis())?;
-        self.came(record.label)
+        if !record.is_continued && record.kind != NodeKind::Doctype {
+            self.places.push(self.document, self.builder, record.label)?;
+        }
+        self.check()
     }
 }
 

@@ -75,6 +75,22 @@ pub(crate) fn walk(
     walker.end(document, visitor)
 }
 
+/// The key of the container in which a label's record lies, if there is one: the last that does not
+/// come after the label; the label itself without one.
+///
+/// # Errors
+/// If a page cannot be read.
+pub(crate) fn container_key(
+    tables: &Tables,
+    document: &Document,
+    label: &[u8],
+) -> Result<Vec<u8>, XmlError> {
+    let nodes = DocumentNames::of(document.name()).nodes;
+    let range = EntryRange::of(&nodes).between((Bound::Unbounded, Bound::Included(label)));
+    let mut before = tables.entries(range.backward().with_ahead_count(0))?;
+    Ok(before.next_entry()?.map_or_else(|| label.to_vec(), |(key, _)| key.to_vec()))
+}
+
 /// Tells `visitor` of a node and all that is in it, in order. False if there is no such node.
 ///
 /// # Errors
@@ -87,11 +103,7 @@ pub(crate) fn walk_in(
 ) -> Result<bool, XmlError> {
     let nodes = DocumentNames::of(document.name()).nodes;
     let (start, end) = (node.as_bytes(), node.end());
-    let first = {
-        let range = EntryRange::of(&nodes).between((Bound::Unbounded, Bound::Included(start)));
-        let mut before = tables.entries(range.backward().with_ahead_count(0))?;
-        before.next_entry()?.map_or_else(|| start.to_vec(), |(key, _)| key.to_vec())
-    };
+    let first = container_key(tables, document, start)?;
     let range = EntryRange::of(&nodes).at_least(&first).less_than(&end);
     let mut entries = tables.entries(range.with_ahead_count(0))?;
     let mut walker = None;

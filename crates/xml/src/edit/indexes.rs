@@ -18,9 +18,8 @@ use crate::index::{Beginning, Entries};
 use crate::label::Label;
 use crate::record::NodeKind;
 use crate::synopsis::ClassId;
-use crate::walk::walk_records;
+use crate::walk::{container_key, walk_records};
 use nandu_storage::database::EntryRange;
-use std::ops::Bound;
 
 /// Keys of entries, each with the place of its index.
 type Found = Vec<(usize, Vec<u8>)>;
@@ -126,11 +125,7 @@ impl Editor<'_, '_> {
     fn value_of(&self, element: &Label) -> Result<Beginning, XmlError> {
         let nodes = DocumentNames::of(self.document.name()).nodes;
         let (start, end) = (element.as_bytes(), element.end());
-        let first = {
-            let range = EntryRange::of(&nodes).between((Bound::Unbounded, Bound::Included(start)));
-            let mut before = self.write.entries(range.backward().with_ahead_count(0))?;
-            before.next_entry()?.map_or_else(|| start.to_vec(), |(key, _)| key.to_vec())
-        };
+        let first = container_key(self.write, &self.document, start)?;
         let range = EntryRange::of(&nodes).at_least(&first).less_than(&end).with_ahead_count(0);
         let mut entries = self.write.entries(range)?;
         let (mut value, mut label) = (Beginning::default(), Vec::new());

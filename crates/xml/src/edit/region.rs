@@ -16,8 +16,8 @@ use crate::error::XmlError;
 use crate::mapping::MappingKind;
 use crate::record::{NodeKind, Record, ValueType};
 use crate::synopsis::ClassId;
+use crate::walk::container_key;
 use nandu_storage::database::{EntryRange, Tables, WriteTransaction};
-use std::ops::Bound;
 
 /// A record by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,12 +72,7 @@ impl Region {
         end: &[u8],
     ) -> Result<Self, XmlError> {
         let nodes = DocumentNames::of(document.name()).nodes;
-        let first = {
-            let upper = Bound::Included(start);
-            let range = EntryRange::of(&nodes).between((Bound::Unbounded, upper)).backward();
-            let mut entries = tables.entries(range.with_ahead_count(0))?;
-            entries.next_entry()?.map_or_else(|| start.to_vec(), |(key, _)| key.to_vec())
-        };
+        let first = container_key(tables, document, start)?;
         let range = EntryRange::of(&nodes).at_least(&first).with_ahead_count(0);
         let mut entries = tables.entries(range)?;
         let mut region = Self::default();

@@ -23,7 +23,7 @@ use super::value::{Value, number_of};
 use crate::document::Document;
 use crate::error::XmlError;
 use crate::record::{NodeKind, Record};
-use crate::synopsis::{ClassId, StepKind, Synopsis};
+use crate::synopsis::{ClassId, StepKind};
 use crate::vocabulary::NameId;
 use crate::walk::{NodeVisitor, walk, walk_in};
 use nandu_storage::database::Tables;
@@ -265,7 +265,7 @@ pub fn query(
 ) -> Result<(), XmlError> {
     let mut answerer =
         Answerer::new(document, plan, (namespaces, limits), look, Telling::All(tell));
-    answerer.run(tables, document)
+    answerer.run(tables)
 }
 
 /// The nodes that an expression chooses by `plan`, in the order of the document, with their labels.
@@ -283,7 +283,7 @@ pub fn locate(
     let mut found = Vec::new();
     let telling = Telling::Places(Places::default(), &mut found);
     let mut answerer = Answerer::new(document, plan, (namespaces, limits), look, telling);
-    answerer.run(tables, document)?;
+    answerer.run(tables)?;
     Ok(found)
 }
 
@@ -318,7 +318,7 @@ impl Telling<'_> {
 
 struct Answerer<'a> {
     plan: &'a QueryPlan,
-    synopsis: &'a Synopsis,
+    document: &'a Document,
     namespaces: &'a Namespaces,
     limits: QueryLimits,
     look: &'a dyn Fn() -> bool,
@@ -339,14 +339,13 @@ impl<'a> Answerer<'a> {
         telling: Telling<'a>,
     ) -> Self {
         let builder = FragmentBuilder::with_names(document.vocabulary().clone());
-        let synopsis = document.synopsis();
         let (depth, folded) = (0, 0.0);
-        Self { plan, synopsis, namespaces, limits, look, telling, builder, depth, folded }
+        Self { plan, document, namespaces, limits, look, telling, builder, depth, folded }
     }
 
     /// Reads what is to be read, and tells what is found.
-    fn run(&mut self, tables: &Tables, document: &Document) -> Result<(), XmlError> {
-        let plan = self.plan;
+    fn run(&mut self, tables: &Tables) -> Result<(), XmlError> {
+        let (plan, document) = (self.plan, self.document);
         match &plan.access {
             Access::Scan if plan.classes.is_empty() => {}
             Access::Scan => walk(tables, document, self, |_, _| Ok(()))?,
@@ -368,10 +367,10 @@ impl<'a> Answerer<'a> {
     }
 
     /// Keeps the label of the node that came last, if it is wanted.
-    fn place(&mut self, label: &[u8]) {
-        if let Telling::Places(places, _) = &mut self.telling {
-            let last = self.builder.node_count().saturating_sub(1);
-            places.push(Node::try_from(last).unwrap_or(Node::MAX), label);
+    fn place(&mut self, label: &[u8]) -> Result<(), XmlError> {
+        match &mut self.telling {
+            Telling::Places(places, _) => places.push(self.document, &self.builder, label),
+            Telling::All(_) => Ok(()),
         }
     }
 
@@ -448,7 +447,8 @@ impl NodeVisitor for Answerer<'_> {
             self.depth += 1;
         }
         if self.is_kept() {
-            self.builder.open(self.builder.name_of(class, self.synopsis), class);
+            let name = self.builder.name_of(class, self.document.synopsis());
+            self.builder.open(name, class);
             self.check()?;
         }
         Ok(())
@@ -456,10 +456,7 @@ impl NodeVisitor for Answerer<'_> {
 
     fn open_at(&mut self, class: ClassId, label: &[u8]) -> Result<(), XmlError> {
         self.open(class)?;
-        if self.is_kept() {
-            self.place(label);
-        }
-        Ok(())
+        if self.is_kept() { self.place(label) } else { Ok(()) }
     }
 
     fn close(&mut self, _class: ClassId) -> Result<(), XmlError> {
@@ -479,9 +476,9 @@ impl NodeVisitor for Answerer<'_> {
         if !self.is_kept() {
             return Ok(());
         }
-        self.builder.leaf_of(record, self.synopsis)?;
+        self.builder.leaf_of(record, self.document.synopsis())?;
         if !record.is_continued && record.kind != NodeKind::Doctype {
-            self.place(record.label);
+            self.place(record.label)?;
         }
         self.check()
     }

@@ -3,8 +3,10 @@
 //! 1. Texts that touch are one node of an expression and several of the document: all their labels are
 //!    told.
 
-use super::fragment::{Fragment, FragmentKind, Node};
-use crate::label::Label;
+use super::fragment::{Fragment, FragmentBuilder, FragmentKind, Node};
+use crate::document::Document;
+use crate::error::XmlError;
+use crate::label::{self, Label};
 
 /// A node that an expression has chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,40 +32,53 @@ pub enum Content {
 
 /// The labels of a fragment's nodes, in its order.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Places {
+pub(crate) struct Places {
     bytes: Vec<u8>,
     /// The node, and where its label ends.
     items: Vec<(Node, usize)>,
 }
 
 impl Places {
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.items.clear();
     }
 
     /// A label of the node that came last.
-    pub(super) fn push(&mut self, node: Node, label: &[u8]) {
+    ///
+    /// # Errors
+    /// If it is none: then the document is damaged.
+    pub(crate) fn push(
+        &mut self,
+        document: &Document,
+        builder: &FragmentBuilder,
+        label: &[u8],
+    ) -> Result<(), XmlError> {
+        if label::check(label).is_err() {
+            return Err(document.damaged(format!("{label:02x?} is no label")));
+        }
+        let last = builder.node_count().saturating_sub(1);
         self.bytes.extend_from_slice(label);
-        self.items.push((node, self.bytes.len()));
+        self.items.push((Node::try_from(last).unwrap_or(Node::MAX), self.bytes.len()));
+        Ok(())
     }
 
     /// How many bytes it takes, about.
-    pub(super) fn byte_count(&self) -> usize {
+    pub(crate) fn byte_count(&self) -> usize {
         self.bytes.len() + self.items.len() * size_of::<(Node, usize)>()
     }
 
-    /// The labels of a node.
-    fn of(&self, node: Node) -> Vec<Label> {
+    /// The labels of a node: one, but for texts that touch.
+    pub(crate) fn of(&self, node: Node) -> impl Iterator<Item = Label> {
         let first = self.items.partition_point(|&(other, _)| other < node);
         let mut start = first.checked_sub(1).map_or(0, |before| self.items[before].1);
-        let mut labels = Vec::new();
-        for &(_, end) in self.items[first..].iter().take_while(|&&(other, _)| other == node) {
-            let label = Label::from_bytes(&self.bytes[start..end]);
-            labels.push(label.expect("labels were checked when they were read"));
-            start = end;
-        }
-        labels
+        self.items[first..].iter().take_while(move |&&(other, _)| other == node).map(
+            move |&(_, end)| {
+                let label = Label::from_bytes(&self.bytes[start..end]);
+                start = end;
+                label.expect("labels were checked when they came")
+            },
+        )
     }
 
     /// What is to be told of a node.
@@ -74,11 +89,11 @@ impl Places {
             (FragmentKind::Element, Some(text), None)
                 if fragment.kind(text) == FragmentKind::Text =>
             {
-                Content::Text(self.of(text))
+                Content::Text(self.of(text).collect())
             }
             (FragmentKind::Element, Some(_), _) => Content::Nodes,
             _ => Content::Nothing,
         };
-        Located { kind, labels: self.of(node), content }
+        Located { kind, labels: self.of(node).collect(), content }
     }
 }

@@ -22,6 +22,7 @@ pub use answer::{Access, Fold, Found, QueryLimits, QueryPlan, locate, query};
 pub use choose::{ContainerCosts, FoundElements};
 pub use evaluate::{Namespaces, Refusal, evaluate};
 pub use fragment::{Fragment, FragmentBuilder, FragmentKind, Node};
+pub(crate) use located::Places;
 pub use located::{Content, Located};
 pub use parse::{DEPTH_MAX, TEXT_BYTES_MAX, parse};
 pub use tree::{Axis, Comparison, Expression, Function, Name, NodeTest, Operator, Path, Step};
