@@ -114,6 +114,12 @@ fn many_clients_are_checked_by_what_they_saw_and_repeat_themselves() {
     assert!(json["total"]["deed_count"].as_u64().unwrap() > 100, "{said}");
     assert!(json["total"]["conflict_count"].as_u64().unwrap() > 0, "{said}");
     assert_eq!(stdout_of(place.path(), &words), said, "the same seeds give the same bytes");
+    let words = ["crash", "--document", "--seeds", "2", "--json"];
+    let json: Value = serde_json::from_str(&stdout_of(place.path(), &words)).unwrap();
+    assert_eq!((&json["has_document"], &json["violations"]), (&true.into(), &Value::Array(vec![])));
+    assert!(json["total"]["document_change_count"].as_u64().unwrap() > 10, "{json}");
+    let told = failure_of(place.path(), &["crash", "--document", "--clients", "2"], 2);
+    assert!(told.contains("leave out --clients"), "{told}");
     let told = failure_of(place.path(), &["crash", "--clients", "1"], 2);
     assert!(told.contains("2..=64"), "{told}");
     failure_of(place.path(), &["crash", "--clients", "4", "--every-request"], 2);
@@ -127,6 +133,12 @@ fn processes_that_are_killed_keep_what_they_promised() {
     assert_eq!((&json["life_count"], &json["database_count"]), (&6.into(), &2.into()));
     assert_eq!(json["violations"], Value::Array(vec![]));
     assert!(json["total"]["committed_count"].as_u64().unwrap() > 20, "{json}");
+    assert_eq!(crate::common::names(place.path()), [""; 0], "nothing is left");
+    // All of them change one document.
+    let words = ["crash", "--kill", ".", "--document", "--clients", "3", "--seeds", "2", "--json"];
+    let json: Value = serde_json::from_str(&stdout_of(place.path(), &words)).unwrap();
+    assert_eq!((&json["life_count"], &json["violations"]), (&2.into(), &Value::Array(vec![])));
+    assert!(json["total"]["committed_count"].as_u64().unwrap() > 4, "{json}");
     assert_eq!(crate::common::names(place.path()), [""; 0], "nothing is left");
     let told = failure_of(place.path(), &["crash", "--kill", "nowhere"], 3);
     assert!(told.contains("no directory can be made in nowhere"), "{told}");

@@ -11,7 +11,7 @@
 //! 2. What a second opening shows is what the first one showed.
 
 use crate::life::{End, Simulation, Stop, guarded};
-use crate::{Bug, Outcome, Scenario, Violation, WorldKind};
+use crate::{Outcome, Scenario, Violation};
 use nandu_base::Rng;
 
 /// Runs with a cut at the same request, each with another moment and another fate for what was not
@@ -32,7 +32,7 @@ struct Cut {
     at_of_restart: Option<u64>,
 }
 
-/// Cuts the power at every request of a small run: the first life of the seed's database, with a few
+/// Cuts the power at every request of a small run: the first life of a scenario's database, with a few
 /// transactions and one device; and at every request of the restart after every `restart_step`-th of
 /// these cuts. Answers with what happened in all runs together.
 ///
@@ -42,12 +42,10 @@ struct Cut {
 /// # Panics
 /// If `restart_step` is 0.
 pub fn cut_at_every_request(
-    seed: u64,
-    world: WorldKind,
-    bug: Bug,
+    scenario: &Scenario,
     restart_step: usize,
 ) -> Result<Outcome, Violation> {
-    let mut scenario = Scenario::of_seed(seed, world, bug);
+    let (mut scenario, seed) = (scenario.clone(), scenario.seed);
     scenario.log_apart = false;
     scenario.transaction_count_max = scenario.transaction_count_max.min(TRANSACTION_COUNT_MAX);
     scenario.change_count_max = scenario.change_count_max.min(CHANGE_COUNT_MAX);

@@ -27,6 +27,7 @@
 
 mod bug;
 mod crowd;
+mod documents;
 mod drive;
 mod exhaustive;
 mod fault;
@@ -41,36 +42,18 @@ mod scenario;
 mod tests;
 mod told;
 mod watched;
+mod workload;
 mod world;
 
 pub use bug::Bug;
 pub use crowd::threads::{KilledLife, Survivor, Word, work_on_threads};
 pub use crowd::{CLIENT_COUNT_MAX, run_crowd};
+pub use documents::threads::{SurvivingDocument, Update, update_on_threads};
 pub use drive::{Drive, LAYER_COUNT};
 pub use exhaustive::{RESTART_STEP, cut_at_every_request};
 pub use life::run_seed;
 pub use outcome::{Outcome, Violation};
 pub use planted::{PlantedBug, find_planted, run_planted};
 pub use scenario::{Faults, Scenario};
+pub use workload::{Workload, replay_command};
 pub use world::WorldKind;
-
-/// What repeats a seed on the command line; of many clients, with so many at most.
-#[must_use]
-pub fn replay_command(
-    seed: u64,
-    world: WorldKind,
-    bug: Bug,
-    client_count_max: Option<u32>,
-) -> String {
-    let world = match world {
-        WorldKind::Memory => "",
-        WorldKind::Ssd => " --world ssd",
-        WorldKind::Files => " --world files",
-    };
-    let plant = match bug {
-        Bug::None => String::new(),
-        bug => format!(" --plant {}", bug.label()),
-    };
-    let clients = client_count_max.map_or(String::new(), |count| format!(" --clients {count}"));
-    format!("nandu crash{world}{clients}{plant} --seed {seed}")
-}

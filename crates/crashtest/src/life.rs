@@ -50,10 +50,14 @@ const FLIP_COUNT_MAX: u64 = model::KEPT_COUNT as u64;
 /// # Errors
 /// The first promise that is broken; a panic is one.
 pub fn run_seed(seed: u64, world: WorldKind, bug: Bug) -> Result<Outcome, Violation> {
-    let scenario = Scenario::of_seed(seed, world, bug);
-    guarded(seed, || {
+    run_scenario(&Scenario::of_seed(seed, world, bug))
+}
+
+/// Runs a history with one client.
+pub(crate) fn run_scenario(scenario: &Scenario) -> Result<Outcome, Violation> {
+    guarded(scenario.seed, || {
         let _planted = scenario.plant()?;
-        Simulation::new(&scenario).run()
+        Simulation::new(scenario).run()
     })
 }
 
@@ -119,7 +123,7 @@ pub(crate) struct Simulation<'s> {
     /// Bits that flipped, and those of them that did while the log was open.
     flip_count: u64,
     flip_count_in_open_log: usize,
-    room: Room,
+    pub(crate) room: Room,
 }
 
 /// How a life ended.
@@ -309,6 +313,11 @@ impl<'s> Simulation<'s> {
         self.is_dark() || self.failed_count() > self.failed_before
     }
 
+    /// Whether something that a check finds was to be expected.
+    pub(crate) fn is_damage_told(&self) -> bool {
+        self.flip_count > 0 || self.is_in_part_unreadable()
+    }
+
     fn is_in_part_unreadable(&self) -> bool {
         self.devices().any(|device| device.lock().ground().unreadable_count() > 0)
     }
@@ -361,6 +370,10 @@ impl<'s> Simulation<'s> {
         if self.scenario.has_heap {
             writer.create_table(HEAP, columns(), TableKind::Heap)?;
             writer.create_index(HEAP, INDEX, &["key"])?;
+        }
+        if let Some(mapping) = self.scenario.document {
+            let document = Some(self.store_document(&mut writer, mapping)?);
+            self.history.settle(State { document, ..State::default() });
         }
         writer.commit()?;
         database.flush()?;
@@ -471,21 +484,24 @@ impl<'s> Simulation<'s> {
     /// Compares with the history, checks every page and reference, audits.
     pub(crate) fn verify(&mut self, database: &Database) -> Result<(), Stop> {
         let tables = database.read();
-        let found = model::read_state(&tables, self.scenario.has_heap)
+        let found = model::read_state(&tables, self.scenario)
             .map_err(|error| self.judge("reading it", &error))?;
         if !self.history.contains(&found, self.flip_count_in_open_log) {
             let (count, last) = (self.history.len(), self.history.last());
             return Err(Stop::Broken(format!(
-                "its {} rows with keys and {} of the heap are those of none of the {count} commits \
-                 that may be the last durable one; the latest had {} and {}",
+                "its {} rows with keys and {} of the heap{} are those of none of the {count} commits \
+                 that may be the last durable one; the latest had {} and {}{}",
                 found.keyed.len(),
                 found.heap.len(),
+                found.told_document(),
                 last.keyed.len(),
-                last.heap.len()
+                last.heap.len(),
+                last.told_document()
             )));
         }
         self.history.settle(found);
         self.flip_count_in_open_log = 0;
+        self.check_document(&tables)?;
         self.check_soundness(&tables)
     }
 
@@ -493,10 +509,9 @@ impl<'s> Simulation<'s> {
     pub(crate) fn check_soundness(&self, tables: &Tables) -> Result<(), Stop> {
         let report = tables.check().map_err(|error| self.judge("the check", &error))?;
         if let Some(finding) = report.findings.first() {
-            return Err(match self.flip_count {
-                0 if self.is_in_part_unreadable() => Stop::Told,
-                0 => Stop::Broken(format!("the check found: {finding}")),
-                _ => Stop::Told,
+            return Err(match self.is_damage_told() {
+                true => Stop::Told,
+                false => Stop::Broken(format!("the check found: {finding}")),
             });
         }
         tables.engine().audit();
@@ -614,6 +629,9 @@ impl<'s> Simulation<'s> {
     ) -> Result<bool, StorageError> {
         if self.scenario.changes_catalog && self.rng.below(15) == 0 {
             return self.change_catalog(writer, state).map(|()| true);
+        }
+        if self.scenario.document.is_some() && self.rng.below(2) == 0 {
+            return self.change_document(writer, state);
         }
         let key = self.rng.below(self.scenario.key_count).cast_signed();
         let mut value = vec![0; to_index(self.rng.below(self.scenario.value_bytes_max + 1))];

@@ -3,6 +3,8 @@
 //! 1. The first state that counts is the last one that is surely durable; a reopening shows it or one
 //!    behind it, and after n bits flipped in a log that was not closed perhaps one of the n before.
 
+use crate::Scenario;
+use crate::documents::{self, tree::Element};
 use nandu_storage::StorageError;
 use nandu_storage::database::{Flow, Tables};
 use nandu_storage::sqlite::{RecordView, ValueRef};
@@ -27,6 +29,15 @@ pub(crate) struct State {
     pub(crate) heap: BTreeMap<i64, KeyValue>,
     /// The rows of the table that comes and goes, in its order, while it is there.
     pub(crate) passing: Option<Vec<KeyValue>>,
+    /// The document, where there is one.
+    pub(crate) document: Option<Element>,
+}
+
+impl State {
+    /// A word about the document, for whoever reads of a promise that was broken.
+    pub(crate) fn told_document(&self) -> String {
+        self.document.as_ref().map_or(String::new(), |tree| format!(" and {} ", tree.text()))
+    }
 }
 
 /// Commits before the last durable one that are kept, since flipped bits may cost some.
@@ -90,14 +101,14 @@ impl History {
 }
 
 /// What the tables hold.
-pub(crate) fn read_state(tables: &Tables, has_heap: bool) -> Result<State, StorageError> {
+pub(crate) fn read_state(tables: &Tables, scenario: &Scenario) -> Result<State, StorageError> {
     let mut state = State::default();
     tables.scan(KEYED, |_, record| {
         let (key, value) = key_value(record);
         state.keyed.insert(key, value);
         Flow::Continue(())
     })?;
-    if has_heap {
+    if scenario.has_heap {
         tables.scan(HEAP, |number, record| {
             state.heap.insert(number, key_value(record));
             Flow::Continue(())
@@ -110,6 +121,9 @@ pub(crate) fn read_state(tables: &Tables, has_heap: bool) -> Result<State, Stora
             Flow::Continue(())
         })?;
         state.passing = Some(rows);
+    }
+    if scenario.document.is_some() {
+        state.document = Some(documents::read(tables).map_err(documents::of_engine)?);
     }
     Ok(state)
 }

@@ -45,6 +45,8 @@ pub struct Outcome {
     pub deed_count: u64,
     /// Transactions that gave way to others.
     pub conflict_count: u64,
+    /// Changes of documents.
+    pub document_change_count: u64,
     /// Commits that a crash took back, as their durability allows.
     pub lost_count: u64,
 }
@@ -71,6 +73,7 @@ impl Outcome {
         self.erase_count += other.erase_count;
         self.deed_count += other.deed_count;
         self.conflict_count += other.conflict_count;
+        self.document_change_count += other.document_change_count;
         self.lost_count += other.lost_count;
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::crowd::client::Mix;
 use crate::drive::Drive;
-use crate::{Bug, WorldKind};
+use crate::{Bug, WorldKind, documents};
 use nandu_base::{Rng, to_index};
 use nandu_device::{FaultPlan, UnflushedFate};
 use nandu_storage::Settings;
@@ -12,6 +12,7 @@ use nandu_storage::log::Durability;
 use nandu_storage::plant::Planted;
 use nandu_storage::pool::ReplacementKind;
 use nandu_storage::propagation::{MediumKind, PropagationKind, PropagationSettings};
+use nandu_xml::MappingKind;
 
 /// Most bytes between checkpoints in memory, and on a simulated SSD unless pages are large.
 const CHECKPOINT_BYTES_MAX: u64 = 8 << 20;
@@ -61,6 +62,9 @@ impl Faults {
 /// Pages of pool and log that many clients have room in.
 const CROWD_FRAMES_MIN: u64 = 64;
 const CROWD_LOG_PAGES_MIN: u64 = 512;
+
+/// Documents have labels, which such pages have room for.
+const DOCUMENT_PAGE_BYTES_MIN: u32 = 2048;
 
 /// Those who use a database at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +117,8 @@ pub struct Scenario {
     pub changes_catalog: bool,
     /// Whether such a table may come with rows, loaded past the log.
     pub loads_tables: bool,
+    /// The mapping of the XML document beside the tables, if there is one.
+    pub document: Option<MappingKind>,
     /// What goes wrong.
     pub faults: Faults,
     /// What goes wrong and is not said.
@@ -156,6 +162,27 @@ impl Scenario {
                 flipped_bits: false,
             };
         }
+        scenario
+    }
+
+    /// The history of a seed with an XML document beside the tables, on pages that have room for labels.
+    #[must_use]
+    pub fn of_document(seed: u64, world: WorldKind, bug: Bug) -> Self {
+        let mut scenario = Self::of_seed(seed, world, bug);
+        let page_bytes = scenario.settings.page_bytes.max(DOCUMENT_PAGE_BYTES_MIN);
+        let settings = &mut scenario.settings;
+        let factor = u64::from(page_bytes / settings.page_bytes);
+        settings.page_bytes = page_bytes;
+        for bytes in
+            [&mut settings.pool_bytes, &mut settings.checkpoint_bytes, &mut settings.log_bytes]
+        {
+            *bytes *= factor;
+        }
+        settings.double_write_bytes = settings.double_write_bytes.map(|bytes| bytes * factor);
+        let kind = settings.propagation.kind;
+        settings.propagation = PropagationSettings::small(kind, page_bytes, seed);
+        scenario.device_bytes = scenario.device_bytes.max((16 << 20) + 2 * settings.log_bytes);
+        scenario.document = Some(documents::mapping(&mut Rng::for_part(seed, "document")));
         scenario
     }
 
@@ -241,6 +268,7 @@ impl Scenario {
             changes_catalog: one_of(&[0, 0, 1]) == 1,
             faults: if flips_bits { Faults::FLIPPED_BITS } else { faults },
             loads_tables: one_of(&[0, 1]) == 1,
+            document: None,
             bug,
         }
     }

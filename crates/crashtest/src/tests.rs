@@ -32,7 +32,7 @@ fn run_seeds(world: WorldKind, count: u64) -> Outcome {
     for seed in 0..count {
         let outcome =
             run_seed(seed, world, Bug::None).unwrap_or_else(|Violation { seed, what }| {
-                panic!("{what}\nreplay: {}", replay_command(seed, world, Bug::None, None))
+                panic!("{what}\nreplay: {}", replay_command(seed, world, Bug::None, Workload::Rows))
             });
         total.add(&outcome);
     }
@@ -70,6 +70,31 @@ fn a_table_is_never_shown_as_one_that_had_its_file_number() {
         let outcome = run_seed(seed, WorldKind::Memory, Bug::None).unwrap();
         let told = outcome.told_count;
         assert_eq!(told, 1, "seed {seed} has lost its story, find another: {outcome:?}");
+    }
+}
+
+#[test]
+fn documents_lose_nothing_either_and_their_indexes_know_all_nodes() {
+    for (world, otherwise) in [(WorldKind::Memory, 6), (WorldKind::Files, 3), (WorldKind::Ssd, 3)] {
+        let (mut total, count) = (Outcome::default(), seeds(otherwise));
+        for seed in 0..count {
+            let outcome = Workload::Document.run(seed, world, Bug::None);
+            total.add(&outcome.unwrap_or_else(|Violation { seed, what }| {
+                let replay = replay_command(seed, world, Bug::None, Workload::Document);
+                panic!("{what}\nreplay: {replay}")
+            }));
+        }
+        println!("{world:?}: {total:?}");
+        assert!(total.cut_count > count / 3 && total.commit_count > 5 * count, "{total:?}");
+        assert!(total.document_change_count > 20 * count, "{total:?}");
+        assert!(10 * total.refused_count < total.commit_count, "changes have room: {total:?}");
+    }
+    let run = |seed| Workload::Document.run(seed, WorldKind::Memory, Bug::None);
+    assert_eq!(run(1), run(1));
+    let lost =
+        |bug| (0..50).find(|&seed| Workload::Document.run(seed, WorldKind::Memory, bug).is_err());
+    for bug in [Bug::FlushesIgnored, Bug::OfEngine(EngineBug::UndoSkipped)] {
+        assert!(lost(bug).is_some(), "{bug:?} is not found");
     }
 }
 
@@ -124,7 +149,10 @@ fn the_same_holds_over_simulated_ssds_of_every_layer() {
 #[test]
 fn a_cut_at_every_request_over_an_ssd_loses_nothing_either() {
     for seed in EVERY_REQUEST_SEEDS {
-        let total = cut_at_every_request(seed, WorldKind::Ssd, Bug::None, restart_step());
+        let total = cut_at_every_request(
+            &Scenario::of_seed(seed, WorldKind::Ssd, Bug::None),
+            restart_step(),
+        );
         let total = total.unwrap_or_else(|violation| panic!("{violation:?}"));
         println!("seed {seed}: {total:?}");
         assert!(total.cut_count > 200, "{total:?}");
@@ -263,7 +291,8 @@ fn each_planted_bug_is_found_within_its_bound() {
 fn a_cut_at_every_request_finds_flushes_that_an_ssd_ignores() {
     let found = EVERY_REQUEST_SEEDS
         .into_iter()
-        .map(|seed| cut_at_every_request(seed, WorldKind::Ssd, Bug::FlushesIgnored, RESTART_STEP))
+        .map(|seed| Scenario::of_seed(seed, WorldKind::Ssd, Bug::FlushesIgnored))
+        .map(|scenario| cut_at_every_request(&scenario, RESTART_STEP))
         .find(Result::is_err);
     assert!(found.is_some());
 }

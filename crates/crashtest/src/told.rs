@@ -38,6 +38,9 @@ impl Scenario {
                 "one with a key, a heap with an index, others that come and go, some of them loaded"
             }
         };
+        let document =
+            self.document.map(|mapping| ("document", format!("mapped {}", mapping.label())));
+        lines.extend(document);
         lines.extend([
             ("tables", tables.to_owned()),
             ("that with a key is", either(self.keyed_is_raw, "a raw tree", "clustered")),

@@ -8,8 +8,8 @@ use crate::progress::Progress;
 use clap::{Args, ValueEnum, ValueHint};
 use nandu_base::words::counted;
 use nandu_crashtest::{
-    Bug, CLIENT_COUNT_MAX, Outcome, PlantedBug, RESTART_STEP, Scenario, Violation, WorldKind,
-    cut_at_every_request, find_planted, replay_command, run_crowd, run_seed,
+    Bug, CLIENT_COUNT_MAX, Outcome, PlantedBug, RESTART_STEP, Violation, Workload, WorldKind,
+    cut_at_every_request, find_planted, replay_command,
 };
 use nandu_probe::table::Table;
 use serde::Serialize;
@@ -28,6 +28,7 @@ Examples:
   nandu crash --plant all --seeds 200
                                    the first seed that finds each planted bug
   nandu crash --clients 16         many at once, and what each of them saw
+  nandu crash --document           an XML document and its indexes beside the tables
   nandu crash --kill . --seeds 20  threads over real files, and SIGKILL
   nandu crash --world ssd          whole simulated SSDs below, of every layer
   nandu crash --world ssd --seed 14 --every-request
@@ -54,6 +55,10 @@ pub(crate) struct CrashArguments {
     #[arg(long, value_name = "COUNT", conflicts_with = "every_request",
         value_parser = clap::value_parser!(u32).range(2..=CLIENT_COUNT_LIMIT))]
     clients: Option<u32>,
+    /// An XML document beside the tables, with indexes; with --kill, one instead of them that all
+    /// clients change
+    #[arg(long)]
+    document: bool,
     /// A small run of each seed, repeated and cut at each of its requests
     #[arg(long)]
     every_request: bool,
@@ -129,10 +134,11 @@ struct Hunt {
 }
 
 fn find_all(arguments: &CrashArguments, context: &Context) -> Result<(), Failure> {
-    if arguments.clients.is_some() || arguments.every_request {
+    if arguments.clients.is_some() || arguments.document || arguments.every_request {
         let what =
             "--plant all has clients where a bug needs them, and no other cuts than the seeds';";
-        return Err(Failure::input(format!("{what} leave out --clients and --every-request")));
+        let leave = "leave out --clients, --document and --every-request";
+        return Err(Failure::input(format!("{what} {leave}")));
     }
     let (from, seed_count_max) = seeds_of(arguments)?;
     let worlds = match arguments.world {
@@ -178,6 +184,7 @@ struct Campaign {
     world: WorldKind,
     every_request: bool,
     client_count_max: Option<u32>,
+    has_document: bool,
     first_seed: u64,
     seed_count: u64,
     total: Outcome,
@@ -199,13 +206,6 @@ fn seeds_of(arguments: &CrashArguments) -> Result<(u64, u64), Failure> {
     Ok((first_seed, count))
 }
 
-fn scenario_of(seed: u64, world: WorldKind, bug: Bug, clients: Option<u32>) -> Scenario {
-    match clients {
-        Some(_) => Scenario::of_crowd(seed, world, bug),
-        None => Scenario::of_seed(seed, world, bug),
-    }
-}
-
 /// Does what is asked for.
 pub(crate) fn run(arguments: &CrashArguments, context: &Context) -> Result<(), Failure> {
     if let Some(place) = &arguments.kill {
@@ -213,6 +213,10 @@ pub(crate) fn run(arguments: &CrashArguments, context: &Context) -> Result<(), F
             Some(last_element) => kill::be_killed(place, arguments, last_element),
             None => kill::run(place, arguments, context),
         };
+    }
+    if arguments.document && arguments.clients.is_some() {
+        let what = "several clients change a document with --kill alone; leave out --clients";
+        return Err(Failure::input(what));
     }
     if arguments.plant == ALL_BUGS {
         return find_all(arguments, context);
@@ -224,10 +228,15 @@ fn run_seeds(arguments: &CrashArguments, context: &Context) -> Result<(), Failur
     let bug = bug_of(&arguments.plant)?;
     let world = arguments.world.map_or(WorldKind::Memory, WorldArgument::kind);
     let (first_seed, count) = seeds_of(arguments)?;
-    let clients = arguments.clients.or_else(|| bug.is_of_many().then_some(CLIENT_COUNT_MAX));
+    let workload = match arguments.clients {
+        Some(client_count_max) => Workload::Crowd { client_count_max },
+        None if arguments.document => Workload::Document,
+        None if bug.is_of_many() => Workload::Crowd { client_count_max: CLIENT_COUNT_MAX },
+        None => Workload::Rows,
+    };
     if let (Some(seed), false) = (arguments.seed, arguments.json) {
         let mut table = Table::new(&["what the seed chose", "how it is"]);
-        for (what, how) in scenario_of(seed, world, bug, clients).told() {
+        for (what, how) in workload.scenario(seed, world, bug).told() {
             table.row(vec![what.to_owned(), how]);
         }
         context.output.table(&table)?;
@@ -237,23 +246,26 @@ fn run_seeds(arguments: &CrashArguments, context: &Context) -> Result<(), Failur
     let mut campaign = Campaign {
         world,
         every_request: arguments.every_request,
-        client_count_max: clients,
+        client_count_max: match workload {
+            Workload::Crowd { client_count_max } => Some(client_count_max),
+            Workload::Rows | Workload::Document => None,
+        },
+        has_document: arguments.document,
         first_seed,
         seed_count: 0,
         total: Outcome::default(),
         violations: Vec::new(),
     };
     let restart_step = arguments.restart_step.map_or(RESTART_STEP, NonZeroUsize::get);
-    let run = |seed| match clients {
-        Some(count) => run_crowd(seed, world, bug, count),
-        None if arguments.every_request => cut_at_every_request(seed, world, bug, restart_step),
-        None => run_seed(seed, world, bug),
+    let run = |seed| match arguments.every_request {
+        true => cut_at_every_request(&workload.scenario(seed, world, bug), restart_step),
+        false => workload.run(seed, world, bug),
     };
     let replay = |seed| {
         let every = if arguments.every_request { " --every-request" } else { "" };
         let step = arguments.restart_step;
         let step = step.map_or(String::new(), |step| format!(" --restart-step {step}"));
-        format!("{}{every}{step}", replay_command(seed, world, bug, clients))
+        format!("{}{every}{step}", replay_command(seed, world, bug, workload))
     };
     // A panic inside a history is a violation, told like any other.
     std::panic::set_hook(Box::new(|_| {}));
@@ -308,6 +320,7 @@ fn show(campaign: &Campaign, context: &Context) -> Result<(), Failure> {
         erase_count,
         deed_count,
         conflict_count,
+        document_change_count,
         lost_count,
         ..
     } = campaign.total;
@@ -332,6 +345,7 @@ fn show(campaign: &Campaign, context: &Context) -> Result<(), Failure> {
         ("erase blocks erased", erase_count),
         ("transactions checked against others", deed_count),
         ("transactions that gave way to others", conflict_count),
+        ("changes of documents", document_change_count),
         ("commits lost that nobody had promised", lost_count),
         ("promises broken", campaign.violations.len() as u64),
     ] {

@@ -258,7 +258,8 @@ fn seeds(otherwise: u64) -> u64 {
 }
 
 fn replayed(world: WorldKind, Violation { seed, what }: Violation) -> Outcome {
-    let replay = crate::replay_command(seed, world, Bug::None, Some(CLIENT_COUNT_MAX));
+    let workload = crate::Workload::Crowd { client_count_max: CLIENT_COUNT_MAX };
+    let replay = crate::replay_command(seed, world, Bug::None, workload);
     panic!("{what}\nreplay: {replay}")
 }
 

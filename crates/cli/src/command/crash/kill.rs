@@ -18,10 +18,14 @@ use crate::output;
 use crate::progress::Progress;
 use nandu::{DatabaseOptions, PropagationKind, Settings, TornPages};
 use nandu_base::Rng;
-use nandu_crashtest::{CLIENT_COUNT_MAX, KilledLife, Survivor, Word, work_on_threads};
+use nandu_crashtest::{
+    CLIENT_COUNT_MAX, KilledLife, SurvivingDocument, Survivor, Update, Word, update_on_threads,
+    work_on_threads,
+};
 use nandu_probe::table::Table;
 use serde::Serialize;
-use std::io::{BufRead, BufReader, Write};
+use serde::de::DeserializeOwned;
+use std::io::{BufRead, BufReader, Stdout, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -85,14 +89,71 @@ pub(super) fn be_killed(
     let seed = arguments.from;
     let (database, _) = nandu::open_database(place, &options(database_seed(seed)))?;
     let pipe = Mutex::new(std::io::stdout());
-    let tell = |word: &Word| {
-        let Ok(mut line) = serde_json::to_vec(word) else { return false };
-        line.push(b'\n');
-        pipe.lock().is_ok_and(|mut pipe| pipe.write_all(&line).and_then(|()| pipe.flush()).is_ok())
-    };
     let client_count = arguments.clients.unwrap_or(CLIENT_COUNT_MAX);
-    work_on_threads(&database, seed, client_count, last_element, &tell)?;
+    if arguments.document {
+        let tell = |update: &Update| say(update, &pipe);
+        update_on_threads(&database, database_seed(seed), client_count, &tell)?;
+    } else {
+        let tell = |word: &Word| say(word, &pipe);
+        work_on_threads(&database, seed, client_count, last_element, &tell)?;
+    }
     Ok(())
+}
+
+/// Says a word as a line. False if nobody listens.
+fn say(word: &impl Serialize, pipe: &Mutex<Stdout>) -> bool {
+    let Ok(mut line) = serde_json::to_vec(word) else { return false };
+    line.push(b'\n');
+    pipe.lock().is_ok_and(|mut pipe| pipe.write_all(&line).and_then(|()| pipe.flush()).is_ok())
+}
+
+/// What outlives the processes.
+enum Subject {
+    Rows(Survivor),
+    Document(SurvivingDocument),
+}
+
+impl Subject {
+    fn begin(
+        place: &Path,
+        seed: u64,
+        (has_document, client_count): (bool, u32),
+    ) -> Result<Self, Failure> {
+        let database = nandu::create_database(place, &options(seed))?;
+        let subject = match has_document {
+            true => Self::Document(SurvivingDocument::begin(&database, seed, client_count)?),
+            false => Self::Rows(Survivor::begin(&database)?),
+        };
+        database.close()?;
+        Ok(subject)
+    }
+
+    /// One more life and its judgement, or the promise that was broken.
+    fn live(
+        &mut self,
+        place: &Path,
+        seed: u64,
+        client_count: u32,
+    ) -> Result<Result<KilledLife, String>, Failure> {
+        let open = || nandu::open_database(place, &options(database_seed(seed)));
+        let (database, judged) = match self {
+            Self::Rows(survivor) => {
+                let elements = ["--killed-from", &survivor.last_element().to_string()];
+                let words = live(place, seed, client_count, &elements)?;
+                let (database, _) = open()?;
+                let judged = survivor.judge(&database, words);
+                (database, judged)
+            }
+            Self::Document(document) => {
+                let words = live(place, seed, client_count, &["--killed-from", "0", "--document"])?;
+                let (database, _) = open()?;
+                let judged = document.judge(&database, words);
+                (database, judged)
+            }
+        };
+        database.close()?;
+        Ok(judged)
+    }
 }
 
 /// The seed whose settings the database has that serves this one.
@@ -101,19 +162,19 @@ const fn database_seed(seed: u64) -> u64 {
 }
 
 /// One life: what was heard of it until it was killed.
-fn live(
+fn live<W: DeserializeOwned>(
     place: &Path,
     seed: u64,
     client_count: u32,
-    last_element: u32,
-) -> Result<Vec<Word>, Failure> {
+    rest: &[&str],
+) -> Result<Vec<W>, Failure> {
     let program = std::env::current_exe()
         .map_err(|error| Failure::system("the program does not find itself", &error))?;
     let mut child = Command::new(program)
         .args(["crash", "--kill"])
         .arg(place)
         .args(["--clients", &client_count.to_string(), "--from", &seed.to_string()])
-        .args(["--killed-from", &last_element.to_string()])
+        .args(rest)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         // A Ctrl-C is for this process, which ends the other.
@@ -125,7 +186,7 @@ fn live(
     let mut hear = |line: Option<std::io::Result<String>>| -> bool {
         // The last line may have been cut off.
         let word = line.and_then(Result::ok).and_then(|line| serde_json::from_str(&line).ok());
-        word.map(|word: Word| words.push(word)).is_some()
+        word.map(|word: W| words.push(word)).is_some()
     };
     let is_heard = hear(lines.next());
     let wait = Duration::from_millis(Rng::for_part(seed, "when").below(LIFE_MS_MAX));
@@ -167,36 +228,31 @@ pub(super) fn run(
         Failure::system(format!("no directory can be made in {}", directory.display()), &error)
     })?;
     let progress = Progress::new(context, nandu_base::to_index(count));
-    let mut current: Option<(u64, Survivor)> = None;
+    let of_what = (arguments.document, client_count);
+    let mut current: Option<(u64, Subject)> = None;
     for seed in (0..count).map(|number| first_seed + number) {
         if progress.is_interrupted() {
             break;
         }
         let of = database_seed(seed);
         let place = scratch.path().join(of.to_string());
-        let mut survivor = match current.take().filter(|(known, _)| *known == of) {
-            Some((_, survivor)) => survivor,
+        let mut subject = match current.take().filter(|(known, _)| *known == of) {
+            Some((_, subject)) => subject,
             None => {
-                let database = nandu::create_database(&place, &options(of))?;
-                let survivor = Survivor::begin(&database)?;
-                database.close()?;
                 killing.database_count += 1;
-                survivor
+                Subject::begin(&place, of, of_what)?
             }
         };
-        let words = live(&place, seed, client_count, survivor.last_element())?;
-        let (database, _) = nandu::open_database(&place, &options(of))?;
-        match survivor.judge(&database, words) {
+        match subject.live(&place, seed, client_count)? {
             Ok(life) => {
                 killing.total.transaction_count += life.transaction_count;
                 killing.total.committed_count += life.committed_count;
             }
             Err(what) => killing.violations.push(Broken { seed, what }),
         }
-        database.close()?;
         killing.life_count += 1;
         if killing.violations.is_empty() {
-            current = Some((of, survivor));
+            current = Some((of, subject));
         } else {
             output::complain(&format!("the database is left in {}", scratch.path().display()));
             let _ = scratch.keep();
