@@ -20,7 +20,7 @@ pub use distribution::{AddressGenerator, Distribution, DistributionError, HotCol
 pub use flash_counters::{Cause, FlashCounters, FlashOperation, WearSummary};
 pub use hash::{FixedHashMap, FixedHashSet, fnv1a};
 pub use histogram::{LatencyHistogram, LatencySummary};
-pub use memory::{LARGE_PAGE_BYTES, has_room, prefer_large_pages};
+pub use memory::{LARGE_PAGE_BYTES, has_room, prefer_large_pages, zeros};
 pub use permutation::Permutation;
 pub use random::Rng;
 pub use units::{ByteCount, Lpn, Nanos, Picojoules, Ppn, SectorIndex, to_index, to_u32};

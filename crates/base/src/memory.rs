@@ -4,7 +4,12 @@
 //!
 //! 1. What the memory holds is the same with large pages and without; systems without ignore the wish.
 
-#![allow(unsafe_code, reason = "the wish for large pages has no safe interface")]
+#![allow(
+    unsafe_code,
+    reason = "neither large pages nor zeros that may be refused have a safe interface"
+)]
+
+use std::alloc::{Layout, alloc_zeroed};
 
 /// Bytes from which on a piece of memory holds a large page wherever it begins.
 const LARGE_BYTES: usize = 2 * LARGE_PAGE_BYTES - 1;
@@ -29,6 +34,19 @@ pub fn has_room(bytes: u64) -> bool {
     usize::try_from(bytes).is_ok_and(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok())
 }
 
+/// So many zeros, which the system has at hand for large pieces and nobody has to write; `None` where it
+/// does not give as many.
+#[must_use]
+pub fn zeros(count: usize) -> Option<Vec<u8>> {
+    let layout = Layout::array::<u8>(count).ok().filter(|_| count > 0);
+    let Some(layout) = layout else { return (count == 0).then(Vec::new) };
+    // SAFETY: the layout has a size.
+    let first = unsafe { alloc_zeroed(layout) };
+    // SAFETY: the allocator gave as many bytes as a vector of this capacity has, by the layout that it frees
+    // them by, and all of them are zero.
+    (!first.is_null()).then(|| unsafe { Vec::from_raw_parts(first, count, count) })
+}
+
 #[cfg(target_os = "linux")]
 fn advise(memory: &mut [u8]) {
     let skipped = memory.as_ptr().addr().wrapping_neg() % PAGE_BYTES;
@@ -51,6 +69,16 @@ mod tests {
     fn there_is_room_for_some_and_not_for_all() {
         assert!(has_room(0) && has_room(1 << 20));
         assert!(!has_room(1 << 62) && !has_room(u64::MAX));
+    }
+
+    #[test]
+    fn zeros_are_given_or_refused() {
+        for count in [0, 1, 4097, 3 << 20] {
+            let zeros = zeros(count).unwrap();
+            assert_eq!((zeros.len(), zeros.capacity()), (count, count));
+            assert!(zeros.iter().all(|byte| *byte == 0));
+        }
+        assert!(zeros(1 << 62).is_none() && zeros(usize::MAX).is_none());
     }
 
     #[test]

@@ -10,8 +10,9 @@
 //! 1. The address never changes while the buffer lives; its heap block is never reallocated.
 //! 2. The memory of a batch is given back when the last of its buffers goes.
 
-use bytes::{Buf, BytesMut};
-use nandu_base::{LARGE_PAGE_BYTES, prefer_large_pages};
+use bytes::{Buf, Bytes, BytesMut};
+use nandu_base::{LARGE_PAGE_BYTES, prefer_large_pages, zeros};
+use std::alloc::Layout;
 use std::fmt;
 
 /// The alignment that direct I/O is content with everywhere.
@@ -35,7 +36,7 @@ impl IoBuffer {
     /// If `alignment` is no power of two.
     #[must_use]
     pub fn with_alignment(len: usize, alignment: usize) -> Self {
-        Self { memory: aligned_memory(len, alignment) }
+        Self { memory: aligned_memory(len, alignment).unwrap_or_else(|| refused(len)) }
     }
 
     /// `count` buffers of `len` zero bytes, each at a multiple of `alignment`, from one allocation:
@@ -46,6 +47,15 @@ impl IoBuffer {
     /// If `alignment` is no power of two.
     #[must_use]
     pub fn batch(count: usize, len: usize, alignment: usize) -> Vec<Self> {
+        Self::try_batch(count, len, alignment).unwrap_or_else(|| refused(count * len))
+    }
+
+    /// As [`Self::batch`]; `None` where the system does not give the memory.
+    ///
+    /// # Panics
+    /// If `alignment` is no power of two.
+    #[must_use]
+    pub fn try_batch(count: usize, len: usize, alignment: usize) -> Option<Vec<Self>> {
         Self::batch_of(count, len, alignment, LARGE_PAGE_BYTES)
     }
 
@@ -56,24 +66,29 @@ impl IoBuffer {
     /// If `alignment` is no power of two.
     #[must_use]
     pub fn batch_on_large_pages(count: usize, len: usize, alignment: usize) -> Vec<Self> {
-        Self::batch_of(count, len, alignment, 0)
+        Self::batch_of(count, len, alignment, 0).unwrap_or_else(|| refused(count * len))
     }
 
     /// A batch on large pages from `large_from` bytes on.
-    fn batch_of(count: usize, len: usize, alignment: usize, large_from: usize) -> Vec<Self> {
+    fn batch_of(
+        count: usize,
+        len: usize,
+        alignment: usize,
+        large_from: usize,
+    ) -> Option<Vec<Self>> {
         let step = len.next_multiple_of(alignment);
         let byte_count = count * step;
         let mut memory = if byte_count >= large_from {
-            aligned_memory(byte_count.max(LARGE_PAGE_BYTES), LARGE_PAGE_BYTES.max(alignment))
+            aligned_memory(byte_count.max(LARGE_PAGE_BYTES), LARGE_PAGE_BYTES.max(alignment))?
         } else {
-            aligned_memory(byte_count, alignment)
+            aligned_memory(byte_count, alignment)?
         };
         let mut next = || {
             let mut part = memory.split_to(step);
             part.truncate(len);
             Self { memory: part }
         };
-        (0..count).map(|_| next()).collect()
+        Some((0..count).map(|_| next()).collect())
     }
 
     /// Makes the buffer shorter, or as long again as it once was; bytes that come back are zeros. Its
@@ -107,15 +122,21 @@ impl IoBuffer {
     }
 }
 
-/// Zeros, which the allocator has at hand for large pieces, from a multiple of `alignment` on.
-fn aligned_memory(len: usize, alignment: usize) -> BytesMut {
+/// Ends the process, as an allocation does that is refused.
+fn refused<T>(len: usize) -> T {
+    std::alloc::handle_alloc_error(Layout::array::<u8>(len).unwrap_or(Layout::new::<u8>()))
+}
+
+/// Zeros from a multiple of `alignment` on; `None` where the system does not give them.
+fn aligned_memory(len: usize, alignment: usize) -> Option<BytesMut> {
     assert!(alignment.is_power_of_two(), "alignment is a power of two");
-    let mut memory = BytesMut::zeroed(len + alignment - 1);
+    // They are nobody else's, and so not copied.
+    let mut memory = BytesMut::from(Bytes::from(zeros(len + alignment - 1)?));
     prefer_large_pages(&mut memory);
     let offset = memory.as_ptr().addr().wrapping_neg() & (alignment - 1);
     memory.advance(offset);
     memory.truncate(len);
-    memory
+    Some(memory)
 }
 
 impl std::ops::Deref for IoBuffer {

@@ -95,10 +95,11 @@ pub(super) struct Claim<'a> {
 }
 
 impl Frames {
-    /// `frame_count` empty frames of `page_bytes`, aligned in memory to `alignment`.
-    pub(super) fn new(frame_count: u32, page_bytes: u32, alignment: usize) -> Self {
+    /// `frame_count` empty frames of `page_bytes`, aligned in memory to `alignment`; `None` where the system
+    /// does not give the memory.
+    pub(super) fn new(frame_count: u32, page_bytes: u32, alignment: usize) -> Option<Self> {
         // From one allocation, so that a frame costs no more than its page.
-        let buffers = IoBuffer::batch(frame_count as usize, page_bytes as usize, alignment);
+        let buffers = IoBuffer::try_batch(frame_count as usize, page_bytes as usize, alignment)?;
         let frame = |buffer| Frame {
             tag: AtomicU64::new(EMPTY),
             flags: AtomicU8::new(0),
@@ -106,7 +107,7 @@ impl Frames {
             buffer: UnsafeCell::new(buffer),
         };
         let slots = (0..READER_SLOT_COUNT).map(|_| ReaderSlot::default()).collect();
-        Self { frames: buffers.into_iter().map(frame).collect(), slots }
+        Some(Self { frames: buffers.into_iter().map(frame).collect(), slots })
     }
 
     /// The word of the page in `frame`; `None` if there is none or the frame is claimed.

@@ -256,15 +256,16 @@ fn check_memory(frame_count: u32, page_bytes: u32) -> Result<(), StorageError> {
     // Beside the pages, what is known of each; and where a large page may begin.
     let frame_bytes = u64::from(page_bytes) + size_of::<FrameInfo>() as u64 + 64;
     let byte_count = u64::from(frame_count) * frame_bytes + (4 << 20);
-    if nandu_base::has_room(byte_count) {
-        return Ok(());
-    }
+    if nandu_base::has_room(byte_count) { Ok(()) } else { Err(no_memory(frame_count, page_bytes)) }
+}
+
+fn no_memory(frame_count: u32, page_bytes: u32) -> StorageError {
     let pool = ByteCount(u64::from(frame_count) * u64::from(page_bytes));
     let what = format!(
         "a buffer pool of {pool} takes memory that the system does not give; take a smaller one \
          (pool_bytes, --memory), or allow this process more (ulimit -v)"
     );
-    Err(StorageError::InvalidSetting { what })
+    StorageError::InvalidSetting { what }
 }
 
 impl Pool {
@@ -287,6 +288,9 @@ impl Pool {
         let answers = PlaceAnswers::of(placement.get());
         let (reader, buffer_alignment) = (io.past_queue(), placement.buffer_alignment() as usize);
         check_memory(frame_count, config.page_bytes)?;
+        // Another thread may have taken some meanwhile.
+        let frames = Frames::new(frame_count, config.page_bytes, buffer_alignment)
+            .ok_or_else(|| no_memory(frame_count, config.page_bytes))?;
         let info = |_| FrameInfo {
             word: 0,
             frame_use: FrameUse::Free,
@@ -320,7 +324,7 @@ impl Pool {
         let aside = PageReader::new(reader, io.clone(), config.page_bytes, buffer_alignment);
         Ok(Self {
             config,
-            frames: Frames::new(frame_count, config.page_bytes, buffer_alignment),
+            frames,
             table: PageTable::new(frame_count),
             needs_every_hit: config.replacement.needs_every_hit(),
             state: Mutex::new(state),
