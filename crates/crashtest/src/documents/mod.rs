@@ -161,7 +161,7 @@ pub(crate) fn of_engine(error: XmlError) -> StorageError {
     }
 }
 
-/// Any mapping.
+/// A mapping, each as often as the others.
 pub(crate) fn mapping(rng: &mut Rng) -> MappingKind {
     MappingKind::ALL[to_index(rng.below(MappingKind::ALL.len() as u64))]
 }
