@@ -206,6 +206,18 @@ fn seeds_of(arguments: &CrashArguments) -> Result<(u64, u64), Failure> {
     Ok((first_seed, count))
 }
 
+impl CrashArguments {
+    /// Who works on the databases, if this bug is planted.
+    const fn workload(&self, bug: Bug) -> Workload {
+        match self.clients {
+            Some(client_count_max) => Workload::Crowd { client_count_max },
+            None if self.document => Workload::Document,
+            None if bug.is_of_many() => Workload::Crowd { client_count_max: CLIENT_COUNT_MAX },
+            None => Workload::Rows,
+        }
+    }
+}
+
 /// Does what is asked for.
 pub(crate) fn run(arguments: &CrashArguments, context: &Context) -> Result<(), Failure> {
     if let Some(place) = &arguments.kill {
@@ -228,12 +240,7 @@ fn run_seeds(arguments: &CrashArguments, context: &Context) -> Result<(), Failur
     let bug = bug_of(&arguments.plant)?;
     let world = arguments.world.map_or(WorldKind::Memory, WorldArgument::kind);
     let (first_seed, count) = seeds_of(arguments)?;
-    let workload = match arguments.clients {
-        Some(client_count_max) => Workload::Crowd { client_count_max },
-        None if arguments.document => Workload::Document,
-        None if bug.is_of_many() => Workload::Crowd { client_count_max: CLIENT_COUNT_MAX },
-        None => Workload::Rows,
-    };
+    let workload = arguments.workload(bug);
     if let (Some(seed), false) = (arguments.seed, arguments.json) {
         let mut table = Table::new(&["what the seed chose", "how it is"]);
         for (what, how) in workload.scenario(seed, world, bug).told() {
