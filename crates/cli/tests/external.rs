@@ -249,7 +249,10 @@ fn a_sort_is_predicted_from_a_probe_of_its_drive() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();
     let drive = "sim:optane-like";
-    stdout_of(directory, &words(&format!("probe {drive} --size 300MiB --profile drive.json")));
+    stdout_of(
+        directory,
+        &words(&format!("probe {drive} --size 300MiB --queue-depth 1,5 --profile drive.json")),
+    );
     stdout_of(directory, &words("graph make random --nodes 100000 --edges 300000 g.u64"));
     let sort = format!(
         "external sort g.u64 --record-bytes 16 --key-bytes 8 -o out --overwrite {SMALL} --device"
@@ -263,17 +266,99 @@ fn a_sort_is_predicted_from_a_probe_of_its_drive() {
     let said = stdout_of(directory, &words(&format!("{sort} {drive} --predict drive.json")));
     let told = "predicted for temporary files, from the profile of sim:optane-like: ";
     assert!(said.starts_with(told) && said.contains("temporary files are a part"), "{said}");
+    assert_eq!(document["prediction"]["differs"], false, "{document}");
+    assert!(said.contains(", within 15 %"), "{said}");
+    // Of another drive, which was not probed, it differs, and that is told.
+    let other = json_of(directory, &format!("{sort} sim:hama --in-flight 4 --predict drive.json"));
+    assert_eq!(other["prediction"]["differs"], true, "{other}");
     fs::write(directory.join("no.json"), "{}").unwrap();
+    let profile = fs::read_to_string(directory.join("drive.json")).unwrap();
+    let zero = profile.replacen("\"request_bytes\": 4096", "\"request_bytes\": 0", 1);
+    fs::write(directory.join("zero.json"), zero).unwrap();
+    let deep = profile.replace("\"queue_depth\": 1,", "\"queue_depth\": 2,");
+    fs::write(directory.join("deep.json"), deep).unwrap();
     let before = names(directory);
     for (rest, told) in [
         (format!("{drive},{drive} --predict drive.json"), "--predict knows one drive"),
         (format!("{drive} --predict no.json"), "no.json"),
         (format!("{drive} --predict nothing.json"), "nothing.json"),
+        (format!("{drive} --predict zero.json"), "zero.json:10: `request_bytes` is 0"),
+        (format!("{drive} --predict deep.json"), "`queue_depth` 1; probe the drive"),
+        (format!("{drive} --in-flight 1 --predict drive.json"), "--queue-depth 1,2"),
     ] {
         let said = failure_of(directory, &words(&format!("{sort} {rest}")), 2);
         assert!(said.contains(told) && !said.contains("panicked"), "{rest}: {said}");
     }
     assert_eq!(names(directory), before);
+}
+
+#[test]
+fn a_ranking_and_a_search_are_predicted_from_a_probe_of_their_drive() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let drive = "sim:optane-like";
+    let probe = format!("probe {drive} --size 300MiB --queue-depth 1,5,10 --profile drive.json");
+    stdout_of(directory, &words(&probe));
+    // Each is followed by the one far from it; 60 000 words do not fit beside a stream.
+    let count = 60_001_u64;
+    let mut successors = vec![0; 60_001];
+    let mut element = 0;
+    for rank in 0..count {
+        let next = (element + 40_009) % count;
+        let end = rank == count - 1;
+        successors[usize::try_from(element).unwrap()] = if end { u64::MAX } else { next };
+        element = next;
+    }
+    let bytes: Vec<u8> = successors.iter().flat_map(|next: &u64| next.to_le_bytes()).collect();
+    fs::write(directory.join("list"), bytes).unwrap();
+    let rank = format!("external rank list -o ranks --memory 200KiB --overwrite --device {drive}");
+    let document = json_of(directory, &format!("{rank} --predict drive.json"));
+    assert_eq!(document["prediction"]["differs"], false, "{document}");
+    stdout_of(directory, &words("graph make random --nodes 8000 --edges 40000 g.u32"));
+    let search = format!("graph bfs g.u32 {SMALL} --device {drive} --predict drive.json");
+    let document = json_of(directory, &format!("{search} --nodes 8000"));
+    let prediction = &document["prediction"];
+    assert_eq!(prediction["assumed_levels"], "random", "{document}");
+    for step in ["building", "searching"] {
+        assert_eq!(prediction[step]["differs"], false, "{step}: {document}");
+    }
+    let said = stdout_of(directory, &words(&format!("{search} --expect-levels 7")));
+    for told in [
+        "building the graph is not predicted",
+        "7 levels assumed, with as many nodes each",
+        "nodes of a level lie anywhere",
+        "the search took",
+    ] {
+        assert!(said.contains(told), "{told}: {said}");
+    }
+    let refused = failure_of(directory, &words(&format!("{search} --algorithm mm")), 2);
+    assert!(refused.contains("--predict knows --algorithm mr alone"), "{refused}");
+}
+
+#[test]
+fn ctrl_c_ends_a_prediction() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let drive = "sim:optane-like";
+    let probe = format!(
+        "probe {drive} --size 16MiB --request-count 20 --queue-depth 1,5 --profile drive.json"
+    );
+    stdout_of(directory, &words(&probe));
+    // Nothing of it takes room, and nobody waits for as many requests as it has blocks.
+    fs::File::create(directory.join("long")).unwrap().set_len(256 << 30).unwrap();
+    let before = names(directory);
+    let sort = "external sort long --record-bytes 8 --key-bytes 8 -o out --memory 4MiB";
+    let line = format!("{sort} --block-size 4KiB --device . --predict drive.json");
+    let child = start(directory, &words(&line));
+    while names(directory).len() == before.len() {
+        std::thread::yield_now();
+    }
+    std::thread::park_timeout(Duration::from_millis(300));
+    interrupt(&child);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    assert!(output.stdout.is_empty(), "it was predicted before it was ended");
+    assert_eq!(names(directory), before, "{}", stderr(&output));
 }
 
 #[test]

@@ -17,7 +17,7 @@ const TINY: &str = "title = \"Tiny\"\nquestion = \"q\"\nmethod = \"Equation 2.2.
     [[shape]]\nclass = \"own\"\nkind = \"value_within\"\nseries = \"dynamic\"\nlow = 460\nhigh = 470\n";
 
 /// What `command` of the schema is printed by these words, in an order in which each finds what it needs.
-const RUNS: [(&str, &str); 71] = [
+const RUNS: [(&str, &str); 73] = [
     ("run", "run tiny/one --out out"),
     ("run PAPER", "run tiny --out out"),
     ("list", "list"),
@@ -74,6 +74,11 @@ const RUNS: [(&str, &str); 71] = [
          --device sim:optane-like --predict drive.json",
     ),
     ("external rank", "external rank list -o ranks --device sim:nvme-tlc-2024"),
+    (
+        "external rank",
+        "external rank list -o ranks --overwrite --device sim:optane-like --predict drive.json",
+    ),
+    ("graph bfs", "graph bfs grid.u64 --device sim:optane-like --predict drive.json --nodes 81"),
     ("xml import", "xml import bib.xml bib --index elements --index text://@year"),
     ("xml export", "xml export bib -o out.xml"),
     ("xml query", "xml query bib //book[@year>1990]/@year"),
@@ -160,7 +165,7 @@ fn prepare(path: &Path) {
     fs::write(path.join("rows.csv"), "id,name\n7,Ida\n").unwrap();
     let list = [2_u64, u64::MAX, 1].map(u64::to_le_bytes).concat();
     fs::write(path.join("list"), list).unwrap();
-    let probe = "probe sim:optane-like --size 300MiB --request-count 50 --profile drive.json";
+    let probe = "probe sim:optane-like --size 300MiB --request-count 50 --queue-depth 1,5 --profile drive.json";
     stdout_of(path, &words(probe));
     stdout_of(path, &words("load csv rows.csv --table rows source"));
     stdout_of(path, &words("db export source rows rows.parquet"));

@@ -72,12 +72,12 @@ fn ratios(
     let settings = Settings { block_bytes: BLOCK_BYTES, in_flight };
     let store = Store::new(&[volume(drive, 1)], settings, Grant::new(2 * MEMORY_BYTES))?;
     let mut rng = Rng::new(1);
-    let predicted = [
-        predict::write::<u64>(&store, number_count)?,
-        predict::scan::<u64>(&store, number_count)?,
-        predict::sort::<u64>(&store, number_count, MEMORY_BYTES, &mut rng)?,
-        predict::read_anywhere::<u64>(&store, number_count, 300, &mut rng)?,
-    ];
+    let mut predicted = [const { Trace::new(Vec::new()) }; 4];
+    let [write, scanned, sorted, read] = &mut predicted;
+    predict::write::<u64>(&store, number_count, write)?;
+    predict::scan::<u64>(&store, number_count, scanned)?;
+    predict::sort::<u64>(&store, number_count, MEMORY_BYTES, &mut rng, sorted)?;
+    predict::read_anywhere::<u64>(&store, number_count, 300, &mut rng, read)?;
     let predicted: Vec<u64> =
         { predicted.iter() }.map(|trace| model.cost(trace)).collect::<Result<_, _>>()?;
 

@@ -73,6 +73,24 @@ fn requests_of_two_drives_overlap_and_those_that_wait_add_up() {
     assert_eq!(drives[1].now() - before, all, "one after the other");
 }
 
+#[test]
+fn a_store_that_is_made_takes_time_of_all_volumes() {
+    let drives = drives();
+    let settings = Settings { block_bytes: BLOCK_BYTES, in_flight: 1 };
+    let store_on = |index: usize| {
+        let before = drives[0].now();
+        let store = Store::new(&drives[index..=index], settings, Grant::new(1 << 20));
+        (store.expect("there is room"), drives[0].now() - before)
+    };
+    // The table of files is a request, and a few more make it durable; the other drive waits for all.
+    let (_slow, time) = store_on(1);
+    assert!(time >= SERVICES[1] && time.0.is_multiple_of(SERVICES[1].0), "{time}");
+    assert_eq!(drives[0].now(), drives[1].now());
+    // What begins later is not done in the past of its drive.
+    let (_fast, time) = store_on(0);
+    assert!(time >= SERVICES[0] && time.0.is_multiple_of(SERVICES[0].0), "{time}");
+}
+
 /// What a drive of the model has to do.
 #[derive(Default)]
 struct Queue {

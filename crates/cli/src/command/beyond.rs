@@ -228,6 +228,14 @@ impl BeyondArguments {
         self.device.len()
     }
 
+    /// Whether all of them are simulated.
+    pub(crate) fn is_simulated(&self) -> bool {
+        let is_one = |device: &DeviceArgument| {
+            matches!(Target::parse(&device.target), Ok(Target::Simulated(_)))
+        };
+        self.device.iter().all(is_one)
+    }
+
     /// Requests that a stream has in flight.
     pub(crate) const fn in_flight(&self) -> u32 {
         self.in_flight

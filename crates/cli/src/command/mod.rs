@@ -15,6 +15,7 @@ mod list;
 mod load;
 mod man;
 mod outcome_text;
+mod prediction;
 mod probe;
 mod report;
 mod run;

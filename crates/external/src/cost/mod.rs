@@ -4,7 +4,8 @@
 //! ```text
 //!   algorithm ──► requests of a store ─┐
 //!                                      ├─► Trace ──► CostModel ──► blocks, bytes or nanoseconds
-//!   predict: the same by rule, before ─┘
+//!   predict: the same by rule, before ─┤
+//!                                      └─► Tally, which keeps no request ──► nanoseconds
 //! ```
 //!
 //! | model | cost |
@@ -30,6 +31,8 @@ mod general;
 pub mod predict;
 #[cfg(feature = "probed")]
 mod probed;
+#[cfg(feature = "probed")]
+mod tally;
 mod trace;
 mod two_blocks;
 mod unit_cost;
@@ -41,7 +44,9 @@ pub use external_memory::ExternalMemory;
 pub use general::General;
 #[cfg(feature = "probed")]
 pub use probed::Probed;
-pub use trace::{Access, Trace};
+#[cfg(feature = "probed")]
+pub use tally::Tally;
+pub use trace::{Access, Requests, Trace};
 pub use two_blocks::TwoBlocks;
 pub use unit_cost::UnitCost;
 

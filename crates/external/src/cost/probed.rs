@@ -5,7 +5,7 @@
 //! | a request | takes |
 //! | --- | --- |
 //! | reads on where one of k streams ended | one of k streams that are read in turn |
-//! | reads anywhere else | a random read |
+//! | reads anywhere else | a random read, of as many at a time as are said to be on their way |
 //! | writes on where one of k streams ended, behind a read | a read and a write of k streams, less a scan's read |
 //! | writes on, behind a write | a sequential write |
 //! | writes anywhere else | a random write |
@@ -13,25 +13,21 @@
 //! 1. Of d requests at a time each takes what it took at the most that were measured and are no more than d:
 //!    what a queue gains in between is not known.
 //!
-//! A merge is taken to read ahead as many blocks as are in flight; one in parts reads some more. One of its streams lies between a sequential and a
-//! random read, and gains by a queue what these do.
+//! A merge is taken to read ahead as many blocks as are in flight; one in parts reads some more. One of
+//! its streams lies between a sequential and a random read, and gains by a queue what these do.
 //!
 //! 2. Volumes are drives like this one and work at once: the one that is asked for most counts.
 //! 3. Nothing is known of what an algorithm took.
 
 use super::general::time_of;
-use super::{Access, CostModel, CostUnit, Trace, invalid};
+use super::tally::Like;
+use super::{CostModel, CostUnit, Requests as _, Tally, Trace, invalid};
 use crate::ExternalError;
 use nandu_base::Nanos;
 use nandu_device::Operation;
 use nandu_probe::pattern::Access as Pattern;
 use nandu_probe::{DeviceProfile, StreamKind, StreamPoint};
-use std::collections::{BTreeMap, VecDeque};
-
-/// Streams of one direction that are known at a time: as many as a merge has in 256 blocks of memory.
-const STREAM_COUNT_MAX: usize = 256;
-/// Requests by which it is told how many streams take turns.
-const RECENT_COUNT: usize = 64;
+use std::collections::BTreeMap;
 
 /// What a drive was measured to take.
 #[derive(Clone, Debug)]
@@ -50,41 +46,44 @@ struct Curve {
     depths: Vec<(u32, Vec<(u32, Nanos)>)>,
 }
 
-/// What a volume was asked before.
-#[derive(Clone, Debug, Default)]
-struct Past {
-    /// Where streams of reads and of writes ended, and their numbers; the last one used is last.
-    ends: [VecDeque<(u64, u64)>; 2],
-    /// Streams of the last requests of each direction.
-    recent: [VecDeque<u64>; 2],
-    next_number: u64,
-    last_was_read: bool,
-}
-
 impl Probed {
     /// A drive whose streams have so many requests in flight as those of a store with this setting.
     ///
     /// # Errors
-    /// If the profile has no times of reads or of writes, one after the other and anywhere.
+    /// If the profile has no times of reads or of writes, one after the other and anywhere, one at a
+    /// time; or has them for more at a time than these streams have, and for none that is near.
     pub fn new(profile: &DeviceProfile, in_flight: u32) -> Result<Self, ExternalError> {
         let curves =
             |access| [Operation::Read, Operation::Write].map(|it| curve(profile, it, access));
         let (going_on, anywhere) = (curves(Pattern::Sequential), curves(Pattern::Random));
-        if going_on.iter().chain(&anywhere).any(|curve| !curve.is_measured()) {
-            return invalid(
-                "the profile has no reads and writes, sequential and random, one at a time; probe the \
-                 drive with writes",
-            );
+        let depth = in_flight.saturating_add(1);
+        for (access, [read, write]) in [("sequential", &going_on), ("random", &anywhere)] {
+            for (operation, curve) in [("read", read), ("write", write)] {
+                curve.check((operation, access), depth)?;
+            }
         }
         let streams = profile.streams.as_ref().map_or(Vec::new(), |streams| streams.points.clone());
         let device = profile.device.clone();
         Ok(Self { device, going_on, anywhere, streams, in_flight })
     }
 
+    /// A count of requests, none yet, that tells how long they take.
+    #[must_use]
+    pub fn tally(&self) -> Tally<'_> {
+        Tally::new(self)
+    }
+
     /// The name of the drive that was measured.
     #[must_use]
     pub fn device(&self) -> &str {
         &self.device
+    }
+
+    /// Whether more than one request at a time was measured, or none has company. Without that a queue
+    /// is taken to gain nothing.
+    #[must_use]
+    pub fn knows_queues(&self) -> bool {
+        self.in_flight == 0 || self.going_on[0].depths.len() > 1
     }
 
     /// Whether streams side by side were measured; without them a request that goes on with one of several
@@ -94,23 +93,16 @@ impl Probed {
         !self.streams.is_empty()
     }
 
-    fn time_ns(&self, access: &Access, past: &mut Past, area_bytes: u64) -> u64 {
-        let direction = usize::from(access.is_write);
-        let was_read = std::mem::replace(&mut past.last_was_read, !access.is_write);
-        let goes_on = past.note(access, direction);
-        let bytes = access.byte_count;
-        let Some(count) = goes_on else {
-            let anywhere_ns = self.anywhere[direction].time_ns(bytes, 1);
-            // An arm moves less far in a smaller area.
-            let of_area = self.streams_ns(StreamKind::Restart, (1, bytes, area_bytes));
-            return of_area.filter(|_| !access.is_write).unwrap_or(anywhere_ns);
-        };
+    /// How long a request takes that is like these, in such an area.
+    pub(super) fn time_ns(&self, like: &Like, area_bytes: u64) -> u64 {
+        let (direction, bytes) = (usize::from(like.is_write), like.byte_count);
+        let Some(count) = like.stream_count else { return self.anywhere_ns(like, area_bytes) };
         // The block that is filled is not in flight; one that was looked at is asked for again at once.
-        let depth = (self.in_flight + u32::from(!access.is_write)).max(1);
+        let depth = (self.in_flight + u32::from(!like.is_write)).max(1);
         let alone_ns = self.going_on[direction].time_ns(bytes, depth);
-        if access.is_write {
+        if like.is_write {
             let pair = || self.streams_ns(StreamKind::Write, (count, bytes, area_bytes));
-            let Some(pair_ns) = was_read.then(pair).flatten() else { return alone_ns };
+            let Some(pair_ns) = like.is_behind_read.then(pair).flatten() else { return alone_ns };
             let scan_ns = self.streams_ns(StreamKind::Scan, (1, bytes, area_bytes));
             return pair_ns.saturating_sub(scan_ns.unwrap_or(self.going_on[0].time_ns(bytes, 1)));
         }
@@ -123,6 +115,16 @@ impl Probed {
         self.merged_ns(each_ns, bytes, depth.max(2) - 1)
     }
 
+    /// The same of one that goes on with nothing.
+    fn anywhere_ns(&self, like: &Like, area_bytes: u64) -> u64 {
+        let (curve, bytes) = (&self.anywhere[usize::from(like.is_write)], like.byte_count);
+        let of_one = curve.time_ns(bytes, 1);
+        // An arm moves less far in a smaller area.
+        let of_area = self.streams_ns(StreamKind::Restart, (1, bytes, area_bytes));
+        let alone_ns = of_area.filter(|_| !like.is_write).unwrap_or(of_one);
+        part_of(alone_ns, curve.time_ns(bytes, like.at_once), of_one)
+    }
+
     /// A read that takes `each_ns` alone, of so many at a time.
     fn merged_ns(&self, each_ns: u64, bytes: u32, depth: u32) -> u64 {
         if depth <= 1 {
@@ -131,18 +133,14 @@ impl Probed {
         let [of_one, of_depth] = [1, depth].map(|depth| self.going_on[0].time_ns(bytes, depth));
         let [any_of_one, any_of_depth] =
             [1, depth].map(|depth| self.anywhere[0].time_ns(bytes, depth));
-        let part = |time: u64, part: u64, whole: u64| {
-            u64::try_from(u128::from(time) * u128::from(part) / u128::from(whole.max(1)))
-                .unwrap_or(u64::MAX)
-        };
         if any_of_one <= of_one || each_ns <= of_one {
-            return part(each_ns, of_depth, of_one);
+            return part_of(each_ns, of_depth, of_one);
         }
         if each_ns >= any_of_one {
-            return part(each_ns, any_of_depth, any_of_one);
+            return part_of(each_ns, any_of_depth, any_of_one);
         }
         let (beyond, between) = (each_ns - of_one, any_of_one - of_one);
-        part(of_depth, between - beyond, between) + part(any_of_depth, beyond, between)
+        part_of(of_depth, between - beyond, between) + part_of(any_of_depth, beyond, between)
     }
 
     /// What one of so many streams takes, on lines between the counts that were measured, where areas were
@@ -185,39 +183,25 @@ impl Probed {
     }
 }
 
-impl Past {
-    /// Notes a request. Where it goes on with a stream, says how many take turns.
-    fn note(&mut self, access: &Access, direction: usize) -> Option<u64> {
-        let ends = &mut self.ends[direction];
-        let found = ends.iter().rposition(|&(end, _)| end == access.offset_bytes);
-        let number = match found {
-            Some(at) => ends.remove(at).expect("it was found").1,
-            None => {
-                self.next_number += 1;
-                self.next_number
-            }
-        };
-        if ends.len() == STREAM_COUNT_MAX {
-            ends.pop_front();
-        }
-        ends.push_back((access.end_bytes(), number));
-        let recent = &mut self.recent[direction];
-        if recent.len() == RECENT_COUNT {
-            recent.pop_front();
-        }
-        recent.push_back(number);
-        found?;
-        let mut numbers: Vec<u64> = recent.iter().copied().collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        Some(numbers.len() as u64)
-    }
-}
-
 impl Curve {
-    /// Whether one request at a time was measured.
-    fn is_measured(&self) -> bool {
-        self.depths.first().is_some_and(|(depth, points)| *depth == 1 && !points.is_empty())
+    /// That one request at a time was measured; and where more were, about as many as `wanted`.
+    fn check(&self, (operation, access): (&str, &str), wanted: u32) -> Result<(), ExternalError> {
+        let has_depth = |depth: u32| self.depths.iter().any(|(measured, _)| *measured == depth);
+        let which = format!("with `operation` {operation}, `access` {access} and `queue_depth`");
+        if !has_depth(1) {
+            return invalid(&format!(
+                "`points` has none {which} 1; probe the drive with writes and --queue-depth 1,{wanted}"
+            ));
+        }
+        let near = |depth: u32| depth <= wanted && depth > wanted / 2;
+        let is_deeper = self.depths.iter().any(|(measured, _)| *measured > wanted);
+        if is_deeper && !self.depths.iter().any(|(measured, _)| near(*measured)) {
+            return invalid(&format!(
+                "`points` has none {which} {wanted}, nor any near, which so many in flight need; probe \
+                 the drive with --queue-depth 1,{wanted}, or have fewer in flight"
+            ));
+        }
+        Ok(())
     }
 
     /// What a request takes of which there are so many at a time.
@@ -248,6 +232,12 @@ fn curve(profile: &DeviceProfile, operation: Operation, access: Pattern) -> Curv
     Curve { depths: depths.into_iter().collect() }
 }
 
+/// So large a part of a time.
+fn part_of(time: u64, part: u64, whole: u64) -> u64 {
+    u64::try_from(u128::from(time) * u128::from(part) / u128::from(whole.max(1)))
+        .unwrap_or(u64::MAX)
+}
+
 /// Nanoseconds without their fraction.
 #[allow(
     clippy::cast_possible_truncation,
@@ -272,24 +262,15 @@ impl CostModel for Probed {
     }
 
     fn cost(&self, trace: &Trace) -> Result<u64, ExternalError> {
-        let mut pasts = vec![Past::default(); trace.volume_count() as usize];
-        let mut areas = vec![0; pasts.len()];
-        for access in trace.accesses() {
-            let area: &mut u64 = &mut areas[access.volume as usize];
-            *area = access.end_bytes().max(*area);
-        }
-        let mut volumes_ns = vec![0_u64; pasts.len()];
-        for access in trace.accesses() {
-            let volume = access.volume as usize;
-            let time_ns = self.time_ns(access, &mut pasts[volume], areas[volume]);
-            volumes_ns[volume] = volumes_ns[volume].saturating_add(time_ns);
-        }
-        Ok(volumes_ns.into_iter().max().unwrap_or(0))
+        let mut tally = self.tally();
+        trace.accesses().iter().for_each(|access| tally.note(access));
+        Ok(tally.time_ns())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Access;
     use super::*;
     use nandu_probe::StreamProfile;
     use nandu_probe::profile::{PROFILE_VERSION, ProfilePoint};
@@ -387,14 +368,62 @@ mod tests {
     fn requests_in_flight_take_what_was_measured_of_no_more() {
         let blocks = [(false, 0), (false, 1)];
         let cost_with = |in_flight| cost(&Probed::new(&profile(), in_flight).unwrap(), &blocks);
-        assert_eq!([0, 1, 6, 7, 9].map(cost_with), [8000, 8000, 8000, 7600, 7600]);
+        assert_eq!([0, 7, 9, 14].map(cost_with), [8000, 7600, 7600, 7600]);
+        let knows = |in_flight| Probed::new(&profile(), in_flight).unwrap().knows_queues();
+        assert!(knows(0) && knows(7));
+        let mut of_one = profile();
+        of_one.points.retain(|point| point.queue_depth == 1);
+        assert!(!Probed::new(&of_one, 4).unwrap().knows_queues());
+    }
+
+    #[test]
+    fn depths_of_which_none_is_near_are_refused_by_their_key() {
+        // One and eight were measured.
+        for in_flight in [1, 4, 6] {
+            let said = Probed::new(&profile(), in_flight).unwrap_err().to_string();
+            let depth = in_flight + 1;
+            let told =
+                format!("with `operation` read, `access` sequential and `queue_depth` {depth}");
+            assert!(said.contains(&told), "{said}");
+            assert!(said.contains(&format!("--queue-depth 1,{depth}")), "{said}");
+        }
+        let mut deep = profile();
+        deep.points.iter_mut().for_each(|point| point.queue_depth = 4);
+        let said = Probed::new(&deep, 3).unwrap_err().to_string();
+        assert!(said.contains("`queue_depth` 1;"), "{said}");
+    }
+
+    #[test]
+    fn a_read_with_others_on_their_way_gains_what_random_ones_gain() {
+        let mut profile = profile();
+        profile.points.insert(3, point(Operation::Read, Pattern::Random, 8, 950.0));
+        let probed = Probed::new(&profile, 0).unwrap();
+        let read = |block: u64| Access {
+            is_write: false,
+            volume: 0,
+            offset_bytes: block * u64::from(BYTES),
+            byte_count: BYTES,
+        };
+        let time_of = |at_once| {
+            let mut tally = probed.tally();
+            tally.note_of(&read(5), at_once);
+            tally.time_ns()
+        };
+        // In an area like that one alone takes 7000.
+        assert_eq!([1, 7, 8, 99].map(time_of), [7000, 7000, 700, 700]);
+        // What passes over little is one stream, though not one that goes on.
+        let mut tally = probed.tally();
+        for block in [0, 2, 3, 9, 10] {
+            tally.note_of(&read(block), 8);
+        }
+        assert_eq!((tally.request_count(), tally.time_ns()), (5, 3 * 700 + 2 * 1000));
     }
 
     #[test]
     fn a_stream_of_several_gains_by_a_queue_what_its_likes_gain() {
         let mut profile = profile();
         profile.points.insert(3, point(Operation::Read, Pattern::Random, 8, 950.0));
-        let probed = Probed::new(&profile, 8).unwrap();
+        let probed = Probed::new(&profile, 7).unwrap();
         // As sequential ones, as random ones, and half of each.
         let times = [500, 1000, 9500, 19_000, 5250].map(|each| probed.merged_ns(each, BYTES, 8));
         assert_eq!(times, [300, 600, 950, 1900, 300 + 475]);
@@ -425,7 +454,7 @@ mod tests {
     fn a_profile_of_reads_alone_is_refused() {
         let mut reads = profile();
         reads.points.retain(|point| point.operation == Operation::Read);
-        let error = Probed::new(&reads, 1).unwrap_err().to_string();
+        let error = Probed::new(&reads, 0).unwrap_err().to_string();
         assert!(error.contains("probe the drive with writes"), "{error}");
     }
 }

@@ -1,5 +1,6 @@
 //! Models beside each other and beside counts of the store; what is predicted beside what is asked.
 
+use super::predict::AssumedLevels;
 use super::*;
 use crate::sort::sort;
 use crate::testing::{memory_io, memory_ios, store_with};
@@ -73,22 +74,129 @@ proptest! {
         let input = random_numbers(&store, count, seed);
         let bytes = memory_blocks * u64::from(BLOCK_BYTES);
         let mut rng = Rng::new(seed);
-        let predicted = predict::sort::<u64>(&store, count, bytes, &mut rng).unwrap();
+        let mut predicted = Trace::default();
+        predict::sort::<u64>(&store, count, bytes, &mut rng, &mut predicted).unwrap();
         let (trace, counts, _) = traced(&store, || {
             sort(input, Natural, bytes).unwrap().store_in(&store).unwrap();
         });
         prop_assert_eq!(trace.accesses().len() as u64, counts.read_blocks + counts.write_blocks);
-        let counts_of = |trace: &Trace| {
-            let writes = trace.accesses().iter().filter(|access| access.is_write).count();
-            (trace.accesses().len() - writes, writes)
-        };
         prop_assert_eq!(counts_of(&predicted), counts_of(&trace));
         // Of streams only runs are left.
-        let streams = predict::sort_of_stream::<u64>(&store, count, bytes, &mut rng).unwrap();
-        let input = usize::try_from(count.div_ceil(511)).unwrap();
-        let (reads, writes) = counts_of(&trace);
-        prop_assert_eq!(counts_of(&streams), (reads - input, writes - input));
+        let mut streams = Trace::default();
+        predict::sort_of_stream::<u64>(&store, count, bytes, &mut rng, &mut streams).unwrap();
+        let input = count.div_ceil(511);
+        prop_assert_eq!(counts_of(&streams), counts_of(&trace).map(|count| count - input));
     }
+}
+
+/// Reads and writes.
+fn counts_of(trace: &Trace) -> [u64; 2] {
+    let writes = trace.accesses().iter().filter(|access| access.is_write).count() as u64;
+    [trace.accesses().len() as u64 - writes, writes]
+}
+
+/// Asserts that reads and writes are predicted as near as that.
+fn assert_near(predicted: &Trace, found: &Trace, thousandths: u64) {
+    let (predicted, found) = (counts_of(predicted), counts_of(found));
+    for (predicted, found) in predicted.into_iter().zip(found) {
+        let difference = predicted.abs_diff(found);
+        assert!(difference * 1000 <= found * thousandths, "{predicted} for {found}");
+    }
+}
+
+#[test]
+fn a_ranking_is_predicted_but_for_its_coins() {
+    for (count, memory_blocks) in [(20_000_u64, 200_u64), (20_000, 40), (3000, 64), (0, 20)] {
+        let store = store_with(1024, 1, 1, 1 << 20);
+        let bytes = memory_blocks * 1024;
+        let mut predicted = Trace::default();
+        predict::rank(&store, count, bytes, &mut Rng::new(1), &mut predicted).unwrap();
+        let mut order: Vec<u64> = (0..count).collect();
+        Rng::new(5).shuffle(&mut order);
+        let mut successors = vec![crate::list_ranking::END; order.len()];
+        for pair in order.windows(2) {
+            successors[nandu_base::to_index(pair[0])] = pair[1];
+        }
+        let (found, ..) = traced(&store, || {
+            let mut writer = Vector::writer(&store).unwrap();
+            successors.iter().for_each(|&next| writer.push(next).unwrap());
+            let (list, head) = (writer.finish().unwrap(), order.first().copied().unwrap_or(0));
+            let ranks = crate::list_ranking::rank(&list, head, bytes, &mut Rng::new(2)).unwrap();
+            let mut stream = ranks.into_stream().unwrap();
+            while stream.next_record().unwrap().is_some() {}
+        });
+        assert_near(&predicted, &found, 20);
+    }
+}
+
+#[test]
+fn a_search_is_predicted_by_the_levels_that_are_assumed() {
+    use crate::graph::{Graph, GraphClass, mr_bfs};
+    let random = GraphClass::Random { nodes: 10_000, edges: 30_000 };
+    let paths = GraphClass::Paths { paths: 100, levels: 60 };
+    for (class, known) in [(random, false), (paths, true)] {
+        let of_graph = (class.node_count(), class.edge_count());
+        let store = store_with(1024, 1, 1, 1 << 20);
+        let bytes = 60 * 1024;
+        let edges = class.shuffled_edges(1);
+        let source = edges.node(0);
+        let mut graph = None;
+        let (built, ..) = traced(&store, || {
+            graph = Some(Graph::build(&store, of_graph.0, edges, bytes).unwrap());
+        });
+        let mut predicted = Trace::default();
+        predict::build_graph(&store, of_graph, bytes, &mut Rng::new(1), &mut predicted).unwrap();
+        // Some edges are drawn twice.
+        assert_near(&predicted, &built, 10);
+        let mut level_count = 0;
+        let (searched, ..) = traced(&store, || {
+            let found = mr_bfs(&graph.unwrap(), source, bytes, |_, _| Ok(())).unwrap();
+            level_count = found.level_count;
+        });
+        let assumed = if known { AssumedLevels::Even(level_count) } else { AssumedLevels::Random };
+        assert!(assumed.level_count(of_graph.0, of_graph.1).abs_diff(level_count) <= 2);
+        let mut predicted = Trace::default();
+        let to = (&mut Rng::new(1), &mut predicted as &mut dyn Requests);
+        predict::search(&store, of_graph, assumed, bytes, to).unwrap();
+        assert_near(&predicted, &searched, 80);
+    }
+}
+
+#[test]
+fn a_prediction_ends_when_its_store_is_to_stop_and_keeps_no_request() {
+    /// Stops the store at some request.
+    struct Stopping(std::sync::Arc<std::sync::atomic::AtomicBool>, u64);
+    impl Requests for Stopping {
+        fn note(&mut self, _access: &Access) {
+            self.1 += 1;
+            self.0.store(self.1 >= 1000, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let settings = crate::Settings { block_bytes: BLOCK_BYTES, in_flight: 1 };
+    let grant = crate::Grant::new(1 << 20);
+    let io = [memory_io(1 << 20)];
+    let store = Store::stoppable(&io, settings, grant, stop.clone()).unwrap();
+    // Nobody has the memory for all requests of these.
+    let (count, bytes) = (1 << 40, 1 << 30);
+    let to = || {
+        stop.store(false, std::sync::atomic::Ordering::Relaxed);
+        Stopping(stop.clone(), 0)
+    };
+    let mut rng = Rng::new(1);
+    let ended = [
+        predict::write::<u64>(&store, count, &mut to()),
+        predict::sort::<u64>(&store, count, bytes, &mut rng, &mut to()),
+        predict::rank(&store, count, bytes, &mut rng, &mut to()),
+        predict::build_graph(&store, (count, count), bytes, &mut rng, &mut to()),
+    ];
+    assert_eq!(ended, [const { Err(crate::ExternalError::Cancelled) }; 4]);
+    let assumed = AssumedLevels::Even(count);
+    let ended = predict::search(&store, (count, count), assumed, bytes, (&mut rng, &mut to()));
+    assert_eq!(ended, Err(crate::ExternalError::Cancelled));
+    // More runs than anybody has memory for are told.
+    let told = predict::sort_of_stream::<u64>(&store, 1 << 60, 1 << 16, &mut rng, &mut to());
+    assert!(told.unwrap_err().to_string().contains("give more memory"));
 }
 
 #[test]

@@ -15,6 +15,18 @@ pub struct Access {
     pub byte_count: u32,
 }
 
+/// Who is told of requests one after the other, the earliest first: a [`Trace`] keeps them, a
+/// `Tally` counts them.
+pub trait Requests {
+    /// The next request.
+    fn note(&mut self, access: &Access);
+
+    /// The next request, one of `at_once` that are on their way together, wherever they lie.
+    fn note_of(&mut self, access: &Access, _at_once: u32) {
+        self.note(access);
+    }
+}
+
 /// Requests, the earliest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
@@ -31,7 +43,13 @@ impl Access {
     /// Where it ends.
     #[must_use]
     pub const fn end_bytes(&self) -> u64 {
-        self.offset_bytes + self.byte_count as u64
+        self.offset_bytes.saturating_add(self.byte_count as u64)
+    }
+}
+
+impl Requests for Trace {
+    fn note(&mut self, access: &Access) {
+        self.push(*access);
     }
 }
 

@@ -81,7 +81,7 @@ impl GraphClass {
     #[must_use]
     pub const fn edge_count(self) -> u64 {
         match self {
-            Self::Line { nodes } => nodes - 1,
+            Self::Line { nodes } => nodes.saturating_sub(1),
             Self::Random { edges, .. } | Self::Web { edges, .. } => edges,
             Self::Grid { width, height } => (width - 1) * height + width * (height - 1),
             Self::Paths { paths, levels } => paths * levels,
@@ -110,6 +110,19 @@ impl EdgeStream {
     #[must_use]
     pub fn node(&self, node: u64) -> u64 {
         self.order.as_ref().map_or(node, |(_, nodes)| nodes.apply(node))
+    }
+
+    /// That edges which are drawn have two nodes to lie between.
+    fn check(&self) -> Result<(), ExternalError> {
+        match self.class {
+            GraphClass::Random { nodes: nodes @ ..2, .. }
+            | GraphClass::Web { nodes: nodes @ ..2, .. } => {
+                let what =
+                    format!("{nodes} nodes have no edge between two of them; have more nodes");
+                Err(ExternalError::Invalid { what })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The edge `index` of the class.
@@ -166,6 +179,7 @@ impl RecordStream for EdgeStream {
         if self.next == self.count {
             return Ok(None);
         }
+        self.check()?;
         let index = match &self.order {
             Some((edges, _)) => edges.apply(self.next),
             None => self.next,

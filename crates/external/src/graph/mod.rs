@@ -20,6 +20,7 @@ mod mr_bfs;
 pub use clustering::{Clustering, ClusteringKind, ClusteringSettings, KeptClustering};
 pub use generate::{EdgeStream, GraphClass};
 pub use mm_bfs::{MmBfs, MmSettings, PoolCounts, PoolSettings, best_cluster_nodes, mm_bfs};
+pub(crate) use mr_bfs::searching_sort_bytes;
 pub use mr_bfs::{Bfs, mr_bfs};
 
 use crate::{
@@ -80,8 +81,7 @@ impl Graph {
         node_count: impl FnOnce(&S) -> Result<u64, ExternalError>,
         bytes: u64,
     ) -> Result<Self, ExternalError> {
-        let writer_bytes = store.stream_bytes();
-        let sort_bytes = bytes.saturating_sub(2 * writer_bytes);
+        let sort_bytes = building_sort_bytes(store, bytes);
         let mut sorter = Sorter::with_bytes(sort_store, Natural, sort_bytes)?;
         let mut number = 0_u64;
         while let Some((left, right)) = edges.next_record()? {
@@ -181,6 +181,12 @@ impl Graph {
         self.edges.audit();
         assert!(self.edges.len().is_multiple_of(2), "an edge is there from both its ends");
     }
+}
+
+/// Memory in which a graph of this store sorts its edges, of `bytes`: beside it both arrays are
+/// written.
+pub(crate) fn building_sort_bytes(store: &Store, bytes: u64) -> u64 {
+    bytes.saturating_sub(2 * store.stream_bytes())
 }
 
 /// Edges from both their ends, by the node from which they are seen.

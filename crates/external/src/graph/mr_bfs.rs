@@ -34,6 +34,14 @@ const LEVEL_COUNT: u64 = 3;
 /// What reads nodes and edges.
 const GATHERER_COUNT: u64 = 2;
 
+/// Memory in which a search of `bytes` sorts neighbours, of a graph in the first of these stores.
+pub(crate) fn searching_sort_bytes((arrays, store): (&Store, &Store), bytes: u64) -> u64 {
+    // Two levels that are scanned and one that is written, where they are long.
+    let levels = LEVEL_COUNT * (store.stream_bytes() + store.block_bytes());
+    let gatherers = GATHERER_COUNT * (arrays.stream_bytes() + LOOKAHEAD_BYTES);
+    bytes.saturating_sub(levels + gatherers)
+}
+
 /// As [`Graph::search`], all in the graph's store.
 ///
 /// # Errors
@@ -75,10 +83,8 @@ fn search(
     mut visit: impl FnMut(u64, u64) -> Result<(), ExternalError>,
 ) -> Result<Bfs, ExternalError> {
     graph.check_node(source)?;
-    // Two levels that are scanned and one that is written, where they are long.
-    let beside_sort = LEVEL_COUNT * (store.stream_bytes() + store.block_bytes())
-        + GATHERER_COUNT * (graph.store().stream_bytes() + LOOKAHEAD_BYTES);
-    let mut sorter = Sorter::with_bytes(store, Natural, bytes.saturating_sub(beside_sort))?;
+    let sort_bytes = searching_sort_bytes((graph.store(), store), bytes);
+    let mut sorter = Sorter::with_bytes(store, Natural, sort_bytes)?;
     let (mut nodes, mut edges) = (graph.nodes.gatherer()?, graph.edges.gatherer()?);
     let (mut before, mut current, mut next) =
         (Level::new(store)?, Level::new(store)?, Level::new(store)?);

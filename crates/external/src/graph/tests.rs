@@ -215,6 +215,26 @@ fn the_class_of_figure_4_1_has_as_many_nodes_in_each_level() {
 }
 
 #[test]
+fn graphs_without_two_nodes_have_no_edges_and_an_end() {
+    for nodes in [0, 1] {
+        for edges in [0, 3] {
+            for class in [GraphClass::Web { nodes, edges }, GraphClass::Random { nodes, edges }] {
+                for mut stream in [class.edges(1), class.shuffled_edges(1)] {
+                    match (edges, stream.next_record()) {
+                        (0, next) => assert_eq!(next, Ok(None)),
+                        (_, next) => {
+                            let said = next.unwrap_err().to_string();
+                            assert!(said.contains("have more nodes"), "{said}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert_eq!(GraphClass::Line { nodes: 0 }.edges(1).next_record(), Ok(None));
+}
+
+#[test]
 fn edges_that_are_none_are_refused_with_their_number() {
     let store = store(512, 1, 1);
     let pairs = |pairs: &[(u64, u64)]| {

@@ -93,15 +93,21 @@ enum Stage {
 /// Who went in each round that was not expanded yet.
 type Rounds = Vec<Vector<Gone>>;
 
+/// How memory is divided.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Division {
+    /// Memory of a sorter; there are two at a time.
+    sort_bytes: u64,
+    /// Memory of a walk, beside one stream.
+    walk_bytes: u64,
+}
+
 /// What a run needs everywhere.
 struct Run<'v> {
     store: &'v Store,
     count: u64,
     head: u64,
-    /// Memory of a sorter; there are two at a time.
-    sort_bytes: u64,
-    /// Memory of a walk, beside one stream.
-    walk_bytes: u64,
+    division: Division,
 }
 
 /// The coins of a round.
@@ -152,12 +158,13 @@ pub fn rank_watched<E: From<ExternalError>>(
     rng: &mut Rng,
     watch: impl FnMut(&KeptRanking) -> Result<(), E>,
 ) -> Result<Vector<u64>, E> {
-    let run = Run::new(successors.store(), (successors.len(), head), bytes)?;
+    let (store, count) = (successors.store(), successors.len());
+    let run = Run { store, count, head, division: Division::new(store, bytes)? };
     if successors.is_empty() {
         return Ok(Vector::writer(run.store)?.finish()?);
     }
     check_element(head, successors.len(), None)?;
-    if run.count < u64::from(WORD_END) && word_bytes(run.count) <= run.walk_bytes {
+    if run.division.walks(run.count) {
         return Ok(run.walk_words(successors)?);
     }
     let (rounds, stage) = run.begin(successors, rng)?;
@@ -176,7 +183,8 @@ pub fn resume_ranking<E: From<ExternalError>>(
     rng: &mut Rng,
     watch: impl FnMut(&KeptRanking) -> Result<(), E>,
 ) -> Result<Vector<u64>, E> {
-    let run = Run::new(store, (kept.count, kept.head), bytes)?;
+    let (count, head) = (kept.count, kept.head);
+    let run = Run { store, count, head, division: Division::new(store, bytes)? };
     let rounds = kept.gone.iter().map(|gone| Vector::resume(store, gone));
     let rounds = rounds.collect::<Result<Rounds, _>>()?;
     if rounds.is_empty() {
@@ -195,8 +203,12 @@ pub fn resume_ranking<E: From<ExternalError>>(
     run.finish(rounds, stage, rng, watch)
 }
 
-impl<'v> Run<'v> {
-    fn new(store: &'v Store, (count, head): (u64, u64), bytes: u64) -> Result<Self, ExternalError> {
+impl Division {
+    /// Of `bytes` of memory.
+    ///
+    /// # Errors
+    /// If it is too little for two sorts and two streams.
+    pub(crate) fn new(store: &Store, bytes: u64) -> Result<Self, ExternalError> {
         let stream_bytes = store.stream_bytes();
         let sort_bytes = bytes.saturating_sub(2 * stream_bytes) / 2;
         if sort_bytes < 4 * store.block_bytes() {
@@ -206,7 +218,22 @@ impl<'v> Run<'v> {
                 granted_bytes: bytes,
             });
         }
-        Ok(Self { store, count, head, sort_bytes, walk_bytes: bytes - stream_bytes })
+        Ok(Self { sort_bytes, walk_bytes: bytes - stream_bytes })
+    }
+
+    /// Memory of each of the sorts.
+    pub(crate) const fn sort_bytes(self) -> u64 {
+        self.sort_bytes
+    }
+
+    /// Whether so many elements are walked past as they were given.
+    pub(crate) fn walks(self, count: u64) -> bool {
+        count < u64::from(WORD_END) && word_bytes(count) <= self.walk_bytes
+    }
+
+    /// Whether so many arcs fit into the memory of one sorter, while the other one gives them.
+    pub(crate) const fn fits(self, count: u64) -> bool {
+        count <= self.sort_bytes / size_of::<Arc>() as u64
     }
 }
 
@@ -267,7 +294,7 @@ impl Run<'_> {
     /// The arcs that a round left, on both ways, or ranked where they fit into memory.
     fn settle(&self, kept: Sorter<Arc, Natural>) -> Result<Stage, ExternalError> {
         let count = kept.len();
-        if self.fits(count) {
+        if self.division.fits(count) {
             let (ranked, _memory) = self.walk(count, kept.finish()?)?;
             return self.store_walked(&ranked).map(Stage::Ranks);
         }
@@ -302,12 +329,7 @@ impl Run<'_> {
     }
 
     fn sorter(&self) -> Result<Sorter<Arc, Natural>, ExternalError> {
-        Sorter::with_bytes(self.store, Natural, self.sort_bytes)
-    }
-
-    /// Whether so many arcs fit into the memory of one sorter, while the other one gives them.
-    fn fits(&self, count: u64) -> bool {
-        count <= self.sort_bytes / size_of::<Arc>() as u64
+        Sorter::with_bytes(self.store, Natural, self.division.sort_bytes)
     }
 
     /// A round: the arcs that stay, and who went. `arcs` come by element.
@@ -430,9 +452,9 @@ impl Run<'_> {
         mut emit: impl FnMut(Ranked) -> Result<(), ExternalError>,
     ) -> Result<(), ExternalError> {
         let order = By(|&(_, previous, _): &Gone| previous);
-        let mut by_previous = Sorter::with_bytes(self.store, order, self.sort_bytes)?;
+        let mut by_previous = Sorter::with_bytes(self.store, order, self.division.sort_bytes)?;
         by_previous.push_all(gone.into_stream()?)?;
-        let mut by_element = Sorter::with_bytes(self.store, Natural, self.sort_bytes)?;
+        let mut by_element = Sorter::with_bytes(self.store, Natural, self.division.sort_bytes)?;
         {
             let mut stream = by_previous.finish()?;
             let mut known = ranks.scanner()?.ahead();

@@ -14,6 +14,7 @@
 mod external;
 mod paged;
 
+pub(crate) use external::Division;
 pub use external::{KeptRanking, rank, rank_watched, resume_ranking};
 pub use paged::rank_paged;
 

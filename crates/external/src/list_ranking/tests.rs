@@ -194,3 +194,53 @@ fn a_ranking_that_ends_between_any_two_rounds_goes_on() {
     assert_eq!(loaded(&ranks), expected);
     store.let_go();
 }
+
+#[test]
+fn a_ranking_that_ends_before_its_first_note_goes_on_with_the_one_before() {
+    let (successors, head) = random_list(1500, &mut Rng::new(4));
+    let expected = rank_in_memory(&successors, head).unwrap();
+    let settings = crate::Settings { block_bytes: 512, in_flight: 1 };
+    let io = [memory_io(16 << 20)];
+    let bytes = least_bytes(1);
+    // After each round there, and each back, it ends, and so does who goes on, twice.
+    for round in (1_u64..).step_by(3) {
+        let store = Store::new(&io, settings, crate::Grant::new(GRANT_BYTES)).unwrap();
+        let (mut kept, mut rounds) = (None, 0);
+        let vector = stored(&store, &successors);
+        let ended = rank_watched(&vector, head, bytes, &mut Rng::new(9), |ranking| {
+            rounds += 1;
+            if rounds < round {
+                return Ok(());
+            }
+            kept = Some((store.keep()?, ranking.clone()));
+            store.hold();
+            Err(ExternalError::Cancelled)
+        });
+        drop(vector);
+        drop(store);
+        let Some((kept_store, ranking)) = kept else {
+            assert!(ended.is_ok() && round > 8, "{round}");
+            break;
+        };
+        for is_last in [false, false, true] {
+            let (grant, stop) = (crate::Grant::new(GRANT_BYTES), std::sync::Arc::default());
+            let kept = (&kept_store, &ranking.vectors()[..]);
+            let store = Store::resume(&io, settings, grant, stop, kept).unwrap();
+            let mut rounds = 0;
+            let ranked = resume_ranking(&store, &ranking, bytes, &mut Rng::new(9), |_| {
+                rounds += 1;
+                // The first word is what was kept; what comes then has read it away.
+                if is_last || rounds < 3 { Ok(()) } else { Err(ExternalError::Cancelled) }
+            });
+            if let Ok(ranks) = ranked {
+                assert!(loaded(&ranks) == expected, "{round}");
+                if is_last {
+                    store.let_go();
+                } else {
+                    // As if it had ended when the ranks were there: what was kept stays.
+                    drop(ranks);
+                }
+            }
+        }
+    }
+}

@@ -2,9 +2,11 @@
 //! The table stands in the head of the module.
 
 use super::MergePlan;
-use super::parts::MERGE_BLOCKS;
+use super::parts::{Cut, MERGE_BLOCKS};
 use crate::{ExternalError, Record, Store};
 use nandu_base::to_index;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// Fewest blocks of memory with which records are sorted: two to be merged, one to be written.
 const BLOCK_COUNT_MIN: u64 = 3;
@@ -27,8 +29,8 @@ pub(crate) struct Division {
     pub(super) write_blocks: u64,
     /// Blocks that a merge reads ahead.
     pub(super) ahead_blocks: u64,
-    /// Blocks of memory by which threads merge; none where memory is too little.
-    pub(super) merge_blocks: u64,
+    /// Whether threads may merge, where a merge leaves them the memory.
+    pub(super) has_parts: bool,
     /// Runs of a merge in between, and of the last one.
     plan: MergePlan,
 }
@@ -45,10 +47,8 @@ impl Division {
         let write_blocks = 1 + ahead_blocks;
         let record_bytes = size_of::<R>().max(1) as u64;
         let room = bytes.saturating_sub(write_blocks * store.block_bytes());
-        let (piece_count, merge_blocks) = match blocks {
-            0..BLOCK_COUNT_OF_PIECES => (1, 0),
-            _ => (PIECE_COUNT, MERGE_BLOCKS),
-        };
+        let has_parts = blocks >= BLOCK_COUNT_OF_PIECES;
+        let piece_count = if has_parts { PIECE_COUNT } else { 1 };
         let run_records = room / record_bytes / piece_count;
         if blocks < BLOCK_COUNT_MIN || run_records == 0 {
             return Err(ExternalError::TooLittleMemory {
@@ -57,7 +57,11 @@ impl Division {
                 granted_bytes: bytes,
             });
         }
-        let last_fan_in = blocks - ahead_blocks - merge_blocks;
+        // A merge of as many runs as there may be leaves memory for parts only if it is cut into some.
+        let of_parts = has_parts.then(|| blocks - ahead_blocks - MERGE_BLOCKS);
+        let of_parts =
+            of_parts.filter(|&runs| Cut::new::<R>(to_index(runs), store.block_bytes()).is_some());
+        let last_fan_in = of_parts.unwrap_or(blocks - ahead_blocks);
         let plan = MergePlan { fan_in: last_fan_in - write_blocks, last_fan_in };
         Ok(Self {
             piece_count,
@@ -65,24 +69,30 @@ impl Division {
             per_block,
             write_blocks,
             ahead_blocks,
-            merge_blocks,
+            has_parts,
             plan,
         })
     }
 
-    /// Records of a block.
-    pub(crate) const fn per_block(&self) -> u64 {
-        self.per_block
+    /// Blocks of so many records.
+    pub(crate) const fn blocks(&self, records: u64) -> u64 {
+        records.div_ceil(self.per_block)
     }
 
-    /// Records of each run that a sort of `count` records writes; none if all are sorted in memory.
-    pub(crate) fn runs(&self, count: u64) -> Vec<u64> {
+    /// How many runs a sort of `count` records writes; none if all are sorted in memory.
+    pub(crate) const fn run_count(&self, count: u64) -> u64 {
         if count <= self.piece_count * self.run_records {
-            return Vec::new();
+            return 0;
         }
-        let mut runs = vec![self.run_records; to_index(count / self.run_records)];
-        let rest = count % self.run_records;
-        runs.extend((rest > 0).then_some(rest));
+        count.div_ceil(self.run_records)
+    }
+
+    /// Records of each of these runs.
+    pub(crate) fn runs(&self, count: u64) -> Vec<u64> {
+        let mut runs = vec![self.run_records; to_index(self.run_count(count))];
+        if let (Some(last), rest @ 1..) = (runs.last_mut(), count % self.run_records) {
+            *last = rest;
+        }
         runs
     }
 
@@ -91,15 +101,104 @@ impl Division {
         self.plan.next_merge(run_count)
     }
 
-    /// Records of each run that merges in between write, of `runs` of so many records each.
-    pub(crate) fn merges(&self, mut runs: Vec<u64>) -> Vec<u64> {
-        let mut merges = Vec::new();
-        while let Some(count) = self.next_merge(runs.len() as u64) {
-            runs.sort_unstable();
-            let merged = runs.drain(..to_index(count)).sum();
-            runs.push(merged);
-            merges.push(merged);
+    /// The merges in between of runs of so many records each.
+    pub(crate) fn plan(&self, runs: impl Iterator<Item = u64>) -> PlannedMerges {
+        let runs: BinaryHeap<Reverse<(u64, u64)>> =
+            runs.zip(0..).map(|(records, number)| Reverse((records, number))).collect();
+        PlannedMerges { plan: self.plan, next_number: runs.len() as u64, runs }
+    }
+}
+
+/// The merges in between of a sort, one after the other. Runs have numbers, from 0, and each merge
+/// gives its result the next one.
+#[derive(Clone, Debug)]
+pub(crate) struct PlannedMerges {
+    plan: MergePlan,
+    /// Records and numbers, the least first.
+    runs: BinaryHeap<Reverse<(u64, u64)>>,
+    next_number: u64,
+}
+
+/// A merge in between.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PlannedMerge {
+    /// The numbers of the runs that it takes.
+    pub(crate) sources: Vec<u64>,
+    /// The records that it writes.
+    pub(crate) records: u64,
+}
+
+impl Iterator for PlannedMerges {
+    type Item = PlannedMerge;
+
+    fn next(&mut self) -> Option<PlannedMerge> {
+        let count = self.plan.next_merge(self.runs.len() as u64)?;
+        let mut merge = PlannedMerge { sources: Vec::with_capacity(to_index(count)), records: 0 };
+        for _ in 0..count {
+            let Reverse((records, number)) = self.runs.pop().expect("a merge takes runs there are");
+            merge.sources.push(number);
+            merge.records += records;
         }
-        merges
+        self.runs.push(Reverse((merge.records, self.next_number)));
+        self.next_number += 1;
+        Some(merge)
+    }
+}
+
+impl PlannedMerges {
+    /// The numbers of the runs that are left, ascending: when all was merged, those of the last merge.
+    pub(crate) fn into_left(self) -> Vec<u64> {
+        let mut numbers: Vec<u64> = self.runs.into_iter().map(|Reverse((_, it))| it).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::store_with;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// As the table in the head of the module says, for records of 16 bytes.
+        #[test]
+        fn a_merge_has_eight_runs_less_where_it_is_cut_into_parts(
+            (block_power, blocks, in_flight) in (9_u32..21, 3_u64..400, 0_u32..9),
+        ) {
+            let store = store_with(1 << block_power, 1, in_flight, 1 << 20);
+            let block_bytes = 1_u64 << block_power;
+            let division = Division::new::<(u64, u64)>(&store, blocks * block_bytes).unwrap();
+            let w = u64::from(in_flight).min(blocks / 5);
+            let room = block_bytes / 16 - block_bytes / 16 / 3 * 2;
+            let m = if blocks >= 64 && room >= 16 * (blocks - w - 8 + 1) { 8 } else { 0 };
+            prop_assert_eq!(division.next_merge(blocks - w - m), None);
+            // One run more: two are merged, but where a merge in between takes no more than that.
+            prop_assert_eq!(division.next_merge(blocks - w - m + 1), Some(2));
+            let full = blocks - w - m + (blocks - 1 - 2 * w - m - 1);
+            prop_assert_eq!(division.next_merge(full), Some(blocks - 1 - 2 * w - m));
+        }
+
+        #[test]
+        fn merges_take_the_smallest_runs_and_leave_those_of_the_last(
+            lens in proptest::collection::vec(1_u64..100, 1..60),
+        ) {
+            let store = store_with(512, 1, 1, 1 << 20);
+            let division = Division::new::<u64>(&store, 8 * 512).unwrap();
+            let mut runs = lens.clone();
+            let mut merges = division.plan(lens.iter().copied());
+            for merge in merges.by_ref() {
+                let taken: Vec<u64> =
+                    merge.sources.iter().map(|&number| runs[to_index(number)]).collect();
+                prop_assert_eq!(taken.iter().sum::<u64>(), merge.records);
+                let most = taken.iter().max().copied();
+                merge.sources.iter().for_each(|&number| runs[to_index(number)] = u64::MAX);
+                prop_assert!(runs.iter().all(|&left| Some(left) >= most));
+                runs.push(merge.records);
+            }
+            let left = merges.into_left();
+            let are_left = (0..runs.len()).filter(|&number| runs[number] < u64::MAX);
+            prop_assert_eq!(left, are_left.map(|number| number as u64).collect::<Vec<_>>());
+        }
     }
 }

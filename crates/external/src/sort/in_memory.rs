@@ -14,7 +14,8 @@
 //! many parts leave few records to be compared, where each comparison is a jump that nobody
 //! foresees.
 //!
-//! The parts of the first level are shared by two threads where there are very many records.
+//! The parts of the first level are shared by two threads where there are very many records. A part that
+//! has nearly all of them is shared itself: one key far from the others puts all of those into one.
 //!
 //! 1. The result is that of a sort by comparison.
 //! 2. Each level of parts takes eight bits of the prefix or more, so there are eight at most.
@@ -51,10 +52,24 @@ pub(super) fn sort_by_two<R: Record, O: Order<R>>(records: &mut [R], order: &O) 
         return sort_in_memory(records, order);
     }
     let Some(ends) = parts::<PART_COUNT, R, O>(records, order, DIGIT_BITS) else { return };
-    // About half of the records each; where many prefixes are alike one may have more.
-    let half = ends.partition_point(|&end| end <= records.len() / 2);
-    let (front_ends, back_ends) = ends.split_at(half);
-    let middle = front_ends.last().copied().unwrap_or(0);
+    let start_of = |part: usize| part.checked_sub(1).map_or(0, |before| ends[before]);
+    let largest = (0..PART_COUNT).max_by_key(|&part| ends[part] - start_of(part));
+    let largest = largest.expect("there are parts");
+    let (start, end) = (start_of(largest), ends[largest]);
+    let count = records.len();
+    // The largest part goes to one of the two whole, or both share it when the others are sorted.
+    let longer = |middle: usize| middle.max(count - middle);
+    if (end - start) / 2 + (count - (end - start)) < longer(start).min(longer(end)) {
+        let (front, rest) = records.split_at_mut(start);
+        let (alike, back) = rest.split_at_mut(end - start);
+        sort_parts(front, ends[..largest].iter().copied(), order);
+        sort_parts(back, ends[largest + 1..].iter().map(|its_end| its_end - end), order);
+        return sort_by_two(alike, order);
+    }
+    // As near to half of them each as parts allow.
+    let cut = (0..PART_COUNT).min_by_key(|&part| longer(ends[part])).expect("there are parts");
+    let middle = ends[cut];
+    let (front_ends, back_ends) = ends.split_at(cut + 1);
     let (front, back) = records.split_at_mut(middle);
     let sort_back = |back: &mut [R], order: &O| {
         sort_parts(back, back_ends.iter().map(|end| end - middle), order);
@@ -158,6 +173,8 @@ mod tests {
     use crate::{By, Natural};
     use nandu_base::Rng;
     use proptest::prelude::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
@@ -189,8 +206,8 @@ mod tests {
     #[test]
     fn two_threads_sort_as_one() {
         let mut rng = Rng::new(1);
-        // Spread, alike, mostly alike at either end, ascending.
-        for shape in 0..5 {
+        // Spread, alike, mostly alike at either end, ascending, and with one far away.
+        for shape in 0..6 {
             let mut number = |n: u64| match (shape, rng.next_u64()) {
                 (0, spread) => spread,
                 (1, _) => 7,
@@ -208,6 +225,13 @@ mod tests {
                         spread
                     }
                 }
+                (5, spread) => {
+                    if n == 77 {
+                        1 << 60
+                    } else {
+                        spread >> 40
+                    }
+                }
                 _ => n,
             };
             let count = (RECORDS_SHARED_MIN + 1) as u64;
@@ -216,6 +240,33 @@ mod tests {
             expected.sort_unstable();
             sort_by_two(&mut records, &Natural);
             assert!(records == expected, "shape {shape}");
+        }
+    }
+
+    #[test]
+    fn a_key_far_from_the_others_leaves_work_for_two() {
+        // Who looks at a key says on which thread.
+        let mut rng = Rng::new(3);
+        let here = std::thread::current().id();
+        let count = 2 * RECORDS_SHARED_MIN;
+        for far in [vec![1 << 60], vec![1 << 60, 1 << 50], vec![]] {
+            let looks: Arc<[AtomicUsize; 2]> = Arc::default();
+            let its_looks = Arc::clone(&looks);
+            let order = By(move |record: &u64| {
+                let is_other = std::thread::current().id() != here;
+                its_looks[usize::from(is_other)].fetch_add(1, Ordering::Relaxed);
+                *record
+            });
+            let mut records: Vec<u64> = (0..count).map(|_| rng.next_u64() >> 40).collect();
+            records.extend(&far);
+            let mut expected = records.clone();
+            expected.sort_unstable();
+            sort_by_two(&mut records, &order);
+            assert!(records == expected, "{far:?}");
+            // Once all are in parts each of the two sorts half, for which it looks at each three times
+            // and at some more often; one that sorted all would look twice as often and more.
+            let of_other = looks[1].load(Ordering::Relaxed);
+            assert!((count..3 * count).contains(&of_other), "{far:?}: {of_other} for {count}");
         }
     }
 

@@ -78,7 +78,8 @@ impl<R: Record, O: Order<R>> Sorter<R, O> {
     /// How many records merges in between still write, as far as runs and memory say.
     #[must_use]
     pub fn merged_left_count(&self) -> u64 {
-        self.division.merges(self.runs.iter().map(Vector::len).collect()).iter().sum()
+        let runs = self.runs.iter().map(Vector::len);
+        self.division.plan(runs).map(|merge| merge.records).sum()
     }
 }
 

@@ -10,7 +10,7 @@
 
 use super::Division;
 use super::crew::Crew;
-use super::parts::{Cut, PART_COUNT, PartMerge};
+use super::parts::{Cut, MERGE_BLOCKS, PART_COUNT, PartMerge};
 use super::runs::Runs;
 use crate::error::Failure;
 use crate::loser_tree::LoserTree;
@@ -35,7 +35,9 @@ impl<R: Record, O: Order<R>> Merging<R, O> {
         division: &Division,
     ) -> Result<Self, ExternalError> {
         let (ahead, block_bytes) = (division.ahead_blocks, runs[0].store().block_bytes());
-        if division.merge_blocks > 0
+        let wanted = (runs.len() as u64 + ahead + MERGE_BLOCKS) * block_bytes;
+        if division.has_parts
+            && wanted <= memory.bytes()
             && let Some(cut) = Cut::new::<R>(runs.len(), block_bytes)
         {
             let crew = Crew::new(&order, PART_COUNT);

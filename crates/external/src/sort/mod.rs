@@ -10,9 +10,12 @@
 //!
 //! | with M memory of b blocks, w = min(in flight, b / 5) | below 64 blocks | from 64 on |
 //! | --- | --- | --- |
-//! | pieces p, and blocks m of memory by which threads merge | 1, 0 | 3, 8 |
+//! | pieces p, and blocks m of memory by which threads merge | 1, 0 | 3, 8 or 0 |
 //! | records of a run | (M - (1 + w) blocks) / bytes of a record in memory / p | the same |
 //! | runs of a merge in between, and of the last | b - 1 - 2w - m, b - w - m | the same |
+//!
+//! m is 8 where a merge of b - w - 8 runs is cut into parts: where a third of a block has 16 records for
+//! each run and 16 more. A merge of fewer runs is cut into parts, too, where that leaves it eight blocks.
 //!
 //! With p = 3 a third of the memory is filled while one is sorted and one is written; runs are
 //! shorter, of which there is room for many then.

@@ -153,7 +153,13 @@ impl Store {
         stop: Arc<AtomicBool>,
     ) -> Result<Self, ExternalError> {
         Self::check_settings(volumes, settings)?;
-        let lanes = volumes.iter().map(|io| TemporaryFile::create(io, FILE_KIND));
+        let lanes = volumes.iter().map(|io| {
+            // A table of files is written, which nobody does anything beside.
+            io.keep_pace();
+            let lane = TemporaryFile::create(io, FILE_KIND);
+            io.keep_pace();
+            lane
+        });
         let lanes = lanes.collect::<Result<Vec<_>, _>>()?;
         let room = Mutex::new(Room::new(lanes.len()));
         Ok(Self { shared: Arc::new(Shared::new(settings, grant, lanes, room, stop)) })

@@ -4,7 +4,7 @@ use nandu_base::{ByteCount, Nanos, Rng};
 use nandu_device::Device;
 use nandu_drives::profile::{Profile, SimOptions};
 use nandu_external::basic::{measure, merge_sort, read_random, scan, write_random};
-use nandu_external::cost::{CostModel, Probed, predict};
+use nandu_external::cost::{Probed, Tally, predict};
 use nandu_external::{ExternalError, Grant, Settings, Store};
 use nandu_probe::{
     DeviceProfile, QuickOptions, Silent, StreamOptions, derive, measure_streams, run_plan,
@@ -66,13 +66,13 @@ pub(crate) fn ratios(
     let store = Store::new(&[io], settings, Grant::new(2 * memory_bytes + 2 * stream_bytes))?;
     let model = Probed::new(&profile, settings.in_flight)?;
     let mut rng = Rng::new(1);
-    let traces = [
-        predict::write::<u64>(&store, number_count)?,
-        predict::scan::<u64>(&store, number_count)?,
-        predict::sort::<u64>(&store, number_count, memory_bytes, &mut rng)?,
-        predict::read_anywhere::<u64>(&store, number_count, READ_COUNT, &mut rng)?,
-    ];
-    let predicted: Vec<u64> = traces.iter().map(|it| model.cost(it)).collect::<Result<_, _>>()?;
+    let mut tallies: [Tally<'_>; 4] = std::array::from_fn(|_| model.tally());
+    let [write, scanned, sorted, read] = &mut tallies;
+    predict::write::<u64>(&store, number_count, write)?;
+    predict::scan::<u64>(&store, number_count, scanned)?;
+    predict::sort::<u64>(&store, number_count, memory_bytes, &mut rng, sorted)?;
+    predict::read_anywhere::<u64>(&store, number_count, READ_COUNT, &mut rng, read)?;
+    let predicted = tallies.map(|tally| tally.time_ns());
     let written = measure(&store, || write_random(&store, number_count, &mut rng))?;
     let scanned = measure(&store, || scan(&written.value))?;
     let sorted = measure(&store, || merge_sort(written.value, memory_bytes))?;

@@ -333,6 +333,21 @@ impl Io {
         }
     }
 
+    /// Where time is virtual: the volume, if nothing is in flight, comes to the engine's time, and the
+    /// engine to the volume's. Who has the volume write for itself, its table of files, say, calls this
+    /// before and after: on several volumes that takes time of all then. A worker has a time of its
+    /// own, and nothing changes.
+    pub fn keep_pace(&self) {
+        if self.shared.time_source == TimeSource::Wall || is_worker() {
+            return;
+        }
+        let mut state = self.shared.state.lock();
+        if state.volume.in_flight() == 0 {
+            state.volume.idle_until(self.now());
+        }
+        self.shared.clock.fetch_max(state.volume.now().0, Ordering::Relaxed);
+    }
+
     /// Has the engine's clock be at `time`, to which a run of workers came; it never runs backwards.
     pub fn pass_until(&self, time: Nanos) {
         self.shared.clock.fetch_max(time.0, Ordering::Relaxed);

@@ -1,6 +1,5 @@
 //! `nandu external`: records of a fixed size that do not fit into memory, sorted, and lists, ranked.
 
-mod prediction;
 mod rank;
 mod records;
 mod sort;

@@ -5,6 +5,7 @@ use super::records::Records;
 use crate::Context;
 use crate::command::beyond::{BeyondArguments, Course, Means, Places, Role, at_work, counts_of};
 use crate::command::kept::{Asked, KeepArguments, Kept, asked_of, locked};
+use crate::command::prediction::{Prediction, Probe, known_count};
 use crate::failure::Failure;
 use crate::input::Input;
 use crate::output::{OutputFiles, cannot_write};
@@ -13,6 +14,7 @@ use crate::run_facts::RunFacts;
 use clap::Args;
 use nandu_base::words::counted;
 use nandu_base::{ByteCount, Rng};
+use nandu_external::cost::predict;
 use nandu_external::list_ranking::{KeptRanking, rank_watched, resume_ranking};
 use nandu_external::{IoCounts, KeptStore, KeptVector, RecordStream, Store, Vector};
 use serde::{Deserialize, Serialize};
@@ -41,6 +43,8 @@ Examples:
   nandu external rank successors.u64 -o ranks.u64 --memory 64MiB
   nandu external rank successors.u64 -o ranks.u64 --keep run      and, whatever ended it:
   nandu external rank successors.u64 -o ranks.u64 --resume run
+  nandu probe /mnt/ssd --queue-depth 1,4,5,32 --profile ssd.json
+  nandu external rank successors.u64 -o ranks.u64 --device /mnt/ssd --predict ssd.json
 
 FILE has a number of eight bytes for each element, the least significant byte first: the element that \
 follows it, from 0, or 2^64 - 1 behind the last one. The output has the rank of each element, 0 of \
@@ -57,6 +61,10 @@ pub(super) struct RankArguments {
     /// Of the coins by which elements are chosen
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Say before, from the profile of the device that `nandu probe --profile` wrote, how long temporary files
+    /// will take, and after how long the ranking took
+    #[arg(long, value_name = "PROFILE", conflicts_with = "resume")]
+    predict: Option<PathBuf>,
     #[command(flatten)]
     files: OutputFiles,
     #[command(flatten)]
@@ -81,7 +89,17 @@ struct Report<'a> {
     was_resumed: bool,
     #[serde(flatten)]
     counts: IoCounts,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prediction: Option<Prediction>,
     run: RunFacts,
+}
+
+/// What a ranking did.
+struct Found {
+    element_count: u64,
+    counts: IoCounts,
+    means: Means,
+    prediction: Option<Prediction>,
 }
 
 /// A ranking that is kept.
@@ -126,13 +144,16 @@ struct Job {
 pub(super) fn run(arguments: &RankArguments, context: &Context) -> Result<(), Failure> {
     arguments.beyond.check()?;
     arguments.files.check(&arguments.output)?;
+    let probe = arguments.predict.as_deref();
+    let probe = probe.map(|profile| Probe::of(profile, &arguments.beyond)).transpose()?;
     let kept = arguments.keep.kept(&arguments.file, Role::Disk, || arguments.asked())?;
     let kept = kept.map(|kept| Arc::new(Mutex::new(kept)));
-    let outcome = find(arguments, kept.as_ref(), context);
-    let (element_count, counts, means) = outcome.map_err(|failure| match &kept {
-        Some(kept) => locked(kept).explain(failure, "a round is"),
-        None => failure,
-    })?;
+    let outcome = find(arguments, probe, kept.as_ref(), context);
+    let Found { element_count, counts, means, prediction } =
+        outcome.map_err(|failure| match &kept {
+            Some(kept) => locked(kept).explain(failure, "a round is"),
+            None => failure,
+        })?;
     drop(kept);
     let report = Report {
         file: &arguments.file,
@@ -143,6 +164,7 @@ pub(super) fn run(arguments: &RankArguments, context: &Context) -> Result<(), Fa
         element_count,
         was_resumed: arguments.keep.is_resumed(),
         counts,
+        prediction,
         run: RunFacts::since(context.started),
     };
     if arguments.json {
@@ -154,20 +176,39 @@ pub(super) fn run(arguments: &RankArguments, context: &Context) -> Result<(), Fa
         ByteCount(report.counts.write_bytes),
         ByteCount(report.counts.read_bytes)
     ))?;
+    if let Some(prediction) = &report.prediction {
+        context
+            .output
+            .line(&prediction.outcome("the ranking, of which temporary files are a part,"))?;
+    }
     context.output.line(&report.means.line())
 }
 
 /// Does the work; how many elements there are. What is not kept is gone when this returns.
 fn find(
     arguments: &RankArguments,
+    probe: Option<Probe>,
     kept: Option<&Arc<Mutex<Kept>>>,
     context: &Context,
-) -> Result<(u64, IoCounts, Means), Failure> {
+) -> Result<Found, Failure> {
     let (input, name) = Input::named(&arguments.file, &context.interrupt)?;
-    let input_bytes = input.byte_count().unwrap_or(0);
+    let known_bytes = input.byte_count();
+    let input_bytes = known_bytes.unwrap_or(0);
     let begun = kept.map(|kept| locked(kept).reached::<KeptRank>()).transpose()?.flatten();
     let places = places_of(&arguments.beyond, kept, input_bytes, context)?;
     let store = store_of(&places, begun.as_ref())?;
+    let foreseen = probe.map(|probe| -> Result<_, Failure> {
+        let count = known_count(known_bytes.map(|bytes| bytes / ELEMENT_BYTES as u64))?;
+        let bytes = store.grant().free_bytes();
+        let mut rng = Rng::new(arguments.seed);
+        let predicted_ns =
+            probe.foresee(|requests| predict::rank(&store, count, bytes, &mut rng, requests))?;
+        if !arguments.json {
+            context.output.line(&probe.line("temporary files", predicted_ns))?;
+        }
+        Ok((probe, predicted_ns))
+    });
+    let foreseen = foreseen.transpose()?;
     let partial = arguments.files.begin(&arguments.output)?;
     if let Some(kept) = kept {
         locked(kept).note_output(&partial)?;
@@ -192,12 +233,17 @@ fn find(
         let course = Arc::clone(&course);
         move || ranked(job, &course)
     };
+    let begin = store.now();
     let element_count = at_work(&progress, &STEPS, &course, look, work)?;
+    let elapsed_ns = store.now().saturating_sub(begin).0;
     arguments.files.finish(partial, &arguments.output)?;
     if let Some(kept) = kept {
         locked(kept).finish();
     }
-    Ok((element_count, counts_of((&store, &store)), places.means(&arguments.beyond)))
+    let prediction =
+        foreseen.map(|(probe, predicted_ns)| probe.prediction(predicted_ns, elapsed_ns));
+    let (counts, means) = (counts_of((&store, &store)), places.means(&arguments.beyond));
+    Ok(Found { element_count, counts, means, prediction })
 }
 
 /// The store of the list, with what was kept of it.

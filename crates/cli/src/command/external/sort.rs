@@ -1,11 +1,11 @@
 //! `nandu external sort`: a file of records of one size, sorted into another.
 
 use super::places_of;
-use super::prediction::{Prediction, Probe};
 use super::records::Records;
 use crate::Context;
 use crate::command::beyond::{BeyondArguments, Course, Means, Places, Role, at_work, counts_of};
 use crate::command::kept::{Asked, KeepArguments, Kept, asked_of, locked};
+use crate::command::prediction::{Prediction, Probe, known_count};
 use crate::failure::Failure;
 use crate::input::Input;
 use crate::output::{OutputFiles, cannot_write};
@@ -13,8 +13,8 @@ use crate::progress::Progress;
 use crate::run_facts::RunFacts;
 use clap::{Args, ValueEnum};
 use nandu_base::words::counted;
-use nandu_base::{ByteCount, Nanos, Rng};
-use nandu_external::cost::{CostModel, Probed, predict};
+use nandu_base::{ByteCount, Rng};
+use nandu_external::cost::{Requests, predict};
 use nandu_external::{
     By, ExternalError, IoCounts, KeptStore, KeptVector, Order, RecordStream, Sorter, Store,
 };
@@ -53,7 +53,8 @@ Examples:
 
 The key is the first bytes of a record, or those from --key-offset on. Records with equal keys come in \
 the order of all their bytes. Temporary files take as much room as the records, where these are more \
-than the memory; with --keep up to twice as much. In memory and in temporary files a record has the \
+than the memory, and up to twice as much with --keep or where runs are so many that some are merged \
+before the last merge. In memory and in temporary files a record has the \
 next of these sizes: 4, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 100, 128, 160, 192, 256, 384, 512, 768, \
 1024, 2048 and 4096 bytes.")]
 pub(super) struct SortArguments {
@@ -190,14 +191,13 @@ struct Keeper {
 
 /// A sort of records of some size.
 type Sort = fn(Job, &Course) -> Result<Sorted, Failure>;
-/// What is thought of it before: nanoseconds of temporary files for so many records.
-type Foresight = fn(&Store, u64, &Probed) -> Result<u64, ExternalError>;
+/// What it will ask for, of so many records.
+type Rule = fn(&Store, u64, &mut dyn Requests) -> Result<(), ExternalError>;
 
 /// The sizes of records that there are, ascending, each with its sort.
 macro_rules! sizes {
     ($($bytes:literal),*) => {
-        const SIZES: &[(usize, Sort, Foresight)] =
-            &[$(($bytes, sort::<$bytes>, foresee::<$bytes>)),*];
+        const SIZES: &[(usize, Sort, Rule)] = &[$(($bytes, sort::<$bytes>, rule::<$bytes>)),*];
     };
 }
 
@@ -258,12 +258,17 @@ fn find(
     let store = store_of(&places, begun.as_ref())?;
     let record_bytes = arguments.record_bytes;
     let found = SIZES.iter().find(|(bytes, ..)| *bytes >= record_bytes);
-    let &(_, sort, foresee) = found.expect("the size was checked");
+    let &(_, sort, rule) = found.expect("the size was checked");
     let record_count = known_bytes.map(|bytes| bytes / record_bytes as u64);
-    let foreseen = probe.map(|probe| probe.foresee(foresee, &store, record_count)).transpose()?;
-    if let Some(foreseen) = foreseen.as_ref().filter(|_| !arguments.json) {
-        context.output.line(&foreseen.line())?;
-    }
+    let foreseen = probe.map(|probe| -> Result<_, Failure> {
+        let count = known_count(record_count)?;
+        let predicted_ns = probe.foresee(|requests| rule(&store, count, requests))?;
+        if !arguments.json {
+            context.output.line(&probe.line("temporary files", predicted_ns))?;
+        }
+        Ok((probe, predicted_ns))
+    });
+    let foreseen = foreseen.transpose()?;
     let partial = arguments.files.begin(&arguments.output)?;
     if let Some(kept) = kept {
         locked(kept).note_output(&partial)?;
@@ -295,7 +300,8 @@ fn find(
     if let Some(kept) = kept {
         locked(kept).finish();
     }
-    let prediction = foreseen.map(|foreseen| foreseen.beside(sorted.elapsed_ns));
+    let prediction =
+        foreseen.map(|(probe, predicted_ns)| probe.prediction(predicted_ns, sorted.elapsed_ns));
     Ok((sorted, places.means(&arguments.beyond), prediction))
 }
 
@@ -310,16 +316,15 @@ fn store_of(places: &Places, begun: Option<&KeptSort>) -> Result<Store, Failure>
     })
 }
 
-/// Nanoseconds that temporary files of a sort of so many records will take.
-fn foresee<const N: usize>(
+/// What temporary files of a sort of so many records are asked for, in all memory that is free.
+fn rule<const N: usize>(
     store: &Store,
     count: u64,
-    probed: &Probed,
-) -> Result<u64, ExternalError> {
+    requests: &mut dyn Requests,
+) -> Result<(), ExternalError> {
     let bytes = store.grant().free_bytes();
     // Which run is asked next is not known: it is drawn.
-    let trace = predict::sort_of_stream::<[u8; N]>(store, count, bytes, &mut Rng::new(1))?;
-    probed.cost(&trace)
+    predict::sort_of_stream::<[u8; N]>(store, count, bytes, &mut Rng::new(1), requests)
 }
 
 fn sort<const N: usize>(job: Job, course: &Course) -> Result<Sorted, Failure> {
@@ -454,8 +459,9 @@ fn tell(report: &Report<'_>, context: &Context) -> Result<(), Failure> {
         counted(counts.read_blocks + counts.write_blocks, "request")
     ))?;
     if let Some(prediction) = &report.prediction {
-        let elapsed_ns = Nanos(prediction.elapsed_ns);
-        context.output.line(&format!("time, of which temporary files are a part: {elapsed_ns}"))?;
+        context
+            .output
+            .line(&prediction.outcome("the sort, of which temporary files are a part,"))?;
     }
     context.output.line(&report.means.line())
 }

@@ -7,10 +7,12 @@
 //!                        another process goes on ◄─────┘
 //! ```
 
+use super::foresight::{Foresight, SearchPrediction};
 use super::parse_format;
 use crate::Context;
-use crate::command::beyond::{BeyondArguments, Course, Means, Role, at_work, counts_of};
+use crate::command::beyond::{BeyondArguments, Course, Means, Places, Role, at_work, counts_of};
 use crate::command::kept::{Asked, KeepArguments, Kept, asked_of};
+use crate::command::prediction::Probe;
 use crate::failure::Failure;
 use crate::input::Input;
 use crate::progress::Progress;
@@ -51,6 +53,8 @@ Examples:
   zcat edges.gz | nandu graph bfs - --self-loops refuse
   nandu graph bfs web.u64 --keep run        and, whatever ended it:
   nandu graph bfs web.u64 --resume run
+  nandu probe /mnt/ssd --queue-depth 1,4,5,10,32 --profile ssd.json
+  nandu graph bfs web.u64 --device /mnt/ssd --predict ssd.json
 
 FILE has undirected edges, as text (two numbers a line), pairs of numbers in binary (.u32, .u64) or \
 Matrix Market, plain or packed by gzip or zstd. Nodes are 0, 1, 2 and so on; those of Matrix Market \
@@ -77,6 +81,14 @@ pub(super) struct BfsArguments {
     /// How many nodes there are, if not as many as FILE has numbers for
     #[arg(long, value_name = "NUMBER")]
     nodes: Option<u64>,
+    /// Say before, from the profile of the device that `nandu probe --profile` wrote, how long building the
+    /// graph and searching it will take, and after how long they took; of `mr` alone
+    #[arg(long, value_name = "PROFILE", conflicts_with = "resume")]
+    predict: Option<PathBuf>,
+    /// Levels that --predict assumes, each of as many nodes; those of a random graph if not given
+    #[arg(long, value_name = "NUMBER", requires = "predict",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    expect_levels: Option<u64>,
     #[command(flatten)]
     beyond: BeyondArguments,
     #[command(flatten)]
@@ -127,6 +139,8 @@ struct Report<'a> {
     building: IoCounts,
     searching: IoCounts,
     clusters: Option<&'a Clusters>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prediction: Option<&'a SearchPrediction>,
     run: RunFacts,
 }
 
@@ -176,6 +190,7 @@ struct Found {
     levels: Vec<u64>,
     searching: IoCounts,
     clusters: Option<Clusters>,
+    prediction: Option<SearchPrediction>,
 }
 
 /// What clusters a search by them had, and what it did with them.
@@ -225,9 +240,10 @@ struct Work<'w> {
 /// Searches what the command names.
 pub(super) fn run(arguments: &BfsArguments, context: &Context) -> Result<(), Failure> {
     arguments.beyond.check()?;
+    let foresight = arguments.foresight()?;
     let asked = || arguments.asked();
     let mut kept = arguments.keep.kept(&arguments.file, Role::Flash, asked)?;
-    let outcome = find(arguments, kept.as_mut(), context);
+    let outcome = find(arguments, foresight, kept.as_mut(), context);
     let (found, means) = outcome.map_err(|failure| match &kept {
         Some(kept) => {
             let has_clusters = matches!(
@@ -249,6 +265,7 @@ pub(super) fn run(arguments: &BfsArguments, context: &Context) -> Result<(), Fai
 /// Does the work. What is not kept is gone when this returns.
 fn find(
     arguments: &BfsArguments,
+    mut foresight: Option<Foresight>,
     mut kept: Option<&mut Kept>,
     context: &Context,
 ) -> Result<(Found, Means), Failure> {
@@ -257,24 +274,13 @@ fn find(
         Some(_) => None,
         None => Some(Input::named(&arguments.file, &context.interrupt)?),
     };
-    let input_bytes = opened.as_ref().and_then(|(input, _)| input.byte_count()).unwrap_or(0);
+    let known_bytes = opened.as_ref().and_then(|(input, _)| input.byte_count());
+    let input_bytes = known_bytes.unwrap_or(0);
     let places = {
         let keeping = kept.as_ref().map(|kept| kept.keeping());
         arguments.beyond.places(input_bytes, keeping.as_ref(), &context.interrupt)?
     };
-    let (begun, stores) = match (searched, opened) {
-        (Some(searched), _) => {
-            let vectors = searched.phase.vectors();
-            let stores = places.stores_resumed(Role::Flash, (&searched.store, &vectors))?;
-            (Begun::Kept(Box::new(searched)), stores)
-        }
-        (None, opened) => {
-            let (input, name) = opened.expect("what is not kept was opened");
-            let options = arguments.options(context);
-            let list = EdgeList::open(input, &name, &options, places.grant())?;
-            (Begun::List(Box::new(list)), places.stores()?)
-        }
-    };
+    let (begun, stores) = begun_of(arguments, (searched, opened), &places, context)?;
     let steps: &[&str] = match arguments.algorithm {
         AlgorithmArgument::Mr => &STEPS,
         AlgorithmArgument::Mm => &STEPS_OF_MM,
@@ -283,7 +289,13 @@ fn find(
     course.expect(input_bytes);
     let work = Work { stores, course, progress, steps, arguments };
     let was_begun = matches!(begun, Begun::List(_));
+    if let (Begun::List(list), Some(foresight)) = (&begun, &mut foresight) {
+        let known = list.known_counts(known_bytes);
+        work.say(foresight.foresee_building(&work.stores.0, known)?, context)?;
+    }
+    let begin = work.stores.0.now();
     let (ground, built) = work.build(begun)?;
+    let building_ns = work.stores.0.now().saturating_sub(begin).0;
     if was_begun {
         work.keep(&mut kept, &ground, &built)?;
     }
@@ -297,12 +309,37 @@ fn find(
         }
         (_, ground) => ground,
     };
+    if let Some(foresight) = &mut foresight {
+        let of_graph = (built.node_count, built.edge_count);
+        work.say(foresight.foresee_search(&work.stores.0, of_graph)?, context)?;
+    }
+    let begin = work.stores.0.now();
     let (bfs, levels, searching, clusters) = work.search(ground, built.node_count)?;
+    let searching_ns = work.stores.0.now().saturating_sub(begin).0;
     if let Some(kept) = kept {
         kept.finish();
     }
-    let found = Found { built, bfs, levels, searching, clusters };
+    let prediction = foresight.map(|foresight| foresight.beside(building_ns, searching_ns));
+    let found = Found { built, bfs, levels, searching, clusters, prediction };
     Ok((found, places.means(&arguments.beyond)))
+}
+
+/// What the work begins with, and where it goes on.
+fn begun_of(
+    arguments: &BfsArguments,
+    (searched, opened): (Option<KeptSearch>, Option<(Input, String)>),
+    places: &Places,
+    context: &Context,
+) -> Result<(Begun, (Store, Store)), Failure> {
+    if let Some(searched) = searched {
+        let vectors = searched.phase.vectors();
+        let stores = places.stores_resumed(Role::Flash, (&searched.store, &vectors))?;
+        return Ok((Begun::Kept(Box::new(searched)), stores));
+    }
+    let (input, name) = opened.expect("what is not kept was opened");
+    let options = arguments.options(context);
+    let list = EdgeList::open(input, &name, &options, places.grant())?;
+    Ok((Begun::List(Box::new(list)), places.stores()?))
 }
 
 impl Work<'_> {
@@ -384,6 +421,14 @@ impl Work<'_> {
         let Some(kept) = kept else { return Ok(()) };
         let store = self.stores.0.keep()?;
         kept.note(&KeptSearch { store, built: built.clone(), phase: ground.kept() })
+    }
+
+    /// Tells people a line between two steps.
+    fn say(&self, line: String, context: &Context) -> Result<(), Failure> {
+        match self.arguments.json {
+            true => Ok(()),
+            false => self.progress.aside(|| context.output.line(&line)),
+        }
     }
 
     fn watched<T: Send + 'static>(
@@ -485,6 +530,18 @@ impl BfsArguments {
         EdgeListOptions { kind: self.format, self_loops, node_count: self.nodes, stop }
     }
 
+    /// What predicts the search, if anybody wants that.
+    fn foresight(&self) -> Result<Option<Foresight>, Failure> {
+        let Some(profile) = &self.predict else { return Ok(None) };
+        if self.algorithm == AlgorithmArgument::Mm {
+            return Err(Failure::input(
+                "--predict knows --algorithm mr alone: what clusters and their pool ask for is in no \
+                 rule yet",
+            ));
+        }
+        Ok(Some(Foresight::new(Probe::of(profile, &self.beyond)?, self.expect_levels)))
+    }
+
     /// What has to be the same when a search goes on.
     fn asked(&self) -> Result<Asked, Failure> {
         let (devices, block_bytes) = self.beyond.of_kept()?;
@@ -519,6 +576,7 @@ impl BfsArguments {
             building: found.built.building,
             searching: found.searching,
             clusters: found.clusters.as_ref(),
+            prediction: found.prediction.as_ref(),
             run: RunFacts::since(context.started),
         }
     }
@@ -568,5 +626,8 @@ fn tell(report: &Report<'_>, context: &Context) -> Result<(), Failure> {
         ]);
     }
     output.table(&table)?;
+    for line in report.prediction.map_or_else(Vec::new, SearchPrediction::lines) {
+        output.line(&line)?;
+    }
     output.line(&report.means.line())
 }

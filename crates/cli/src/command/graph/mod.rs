@@ -1,6 +1,7 @@
 //! `nandu graph`: graphs that do not fit into memory, searched and made.
 
 mod bfs;
+mod foresight;
 mod make;
 
 use crate::Context;

@@ -40,6 +40,15 @@ impl EdgeListKind {
         }
     }
 
+    /// Bytes of an edge, where each has as many.
+    pub(super) const fn edge_bytes(self) -> Option<u64> {
+        match self {
+            Self::PairsU32 => Some(8),
+            Self::PairsU64 => Some(16),
+            Self::Text | Self::MatrixMarket => None,
+        }
+    }
+
     /// The kind of this name, as [`Self::label`] has it.
     #[must_use]
     pub fn named(label: &str) -> Option<Self> {

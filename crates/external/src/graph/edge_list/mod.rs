@@ -23,6 +23,7 @@ pub use writer::EdgeListWriter;
 
 use crate::error::Failure;
 use crate::{ExternalError, Grant, Memory, RecordStream};
+use nandu_trace::compression::Compression;
 use std::fmt;
 use std::io::{Cursor, Read};
 use std::sync::Arc;
@@ -69,6 +70,7 @@ pub struct EdgeListOptions {
 pub struct EdgeList {
     file: String,
     kind: EdgeListKind,
+    is_packed: bool,
     reader: Box<dyn EdgeReader>,
     watch: Arc<Watch>,
     self_loops: SelfLoops,
@@ -135,7 +137,8 @@ impl EdgeList {
         let failed = |what: String| watch.error(file, &format!("{file}: {what}"), &what);
         let watched = Watched::new(stream, Arc::clone(&watch));
         let unpacked = nandu_trace::compression::decompress(watched);
-        let (mut stream, _) = unpacked.map_err(|error| failed(error.to_string()))?;
+        let (mut stream, packed) = unpacked.map_err(|error| failed(error.to_string()))?;
+        let is_packed = packed != Compression::None;
         let mut sample = Vec::new();
         let sampled = stream.by_ref().take(SAMPLE_BYTES).read_to_end(&mut sample);
         sampled.map_err(|error| failed(error.to_string()))?;
@@ -147,6 +150,7 @@ impl EdgeList {
         let mut list = Self {
             file: file.to_owned(),
             kind,
+            is_packed,
             reader,
             watch,
             self_loops: options.self_loops,
@@ -177,6 +181,15 @@ impl EdgeList {
     #[must_use]
     pub fn read_bytes(&self) -> Arc<AtomicU64> {
         self.watch.read_bytes()
+    }
+
+    /// How many nodes and edges a list of `byte_count` bytes has, where that is known before it is read:
+    /// nodes by the user or the head, edges by the bytes, where each has as many.
+    #[must_use]
+    pub fn known_counts(&self, byte_count: Option<u64>) -> Option<(u64, u64)> {
+        let nodes = self.asked_node_count.or(self.stated_node_count)?;
+        let edge_bytes = self.kind.edge_bytes().filter(|_| !self.is_packed)?;
+        Some((nodes, byte_count? / edge_bytes))
     }
 
     /// Edges that were given so far, each as often as it came.

@@ -124,5 +124,5 @@ fn written_by_merges(division: &Division, count: u64, per_block: u64) -> u64 {
     let runs = division.runs(count);
     let blocks = |records: &u64| records.div_ceil(per_block);
     let formed: u64 = runs.iter().map(blocks).sum();
-    formed + division.merges(runs).iter().map(blocks).sum::<u64>()
+    formed + division.plan(runs.into_iter()).map(|merge| blocks(&merge.records)).sum::<u64>()
 }

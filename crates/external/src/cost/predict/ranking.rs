@@ -1,0 +1,112 @@
+//! What list ranking asks for: the rounds of `list_ranking`, one after the other.
+//!
+//! ```text
+//!   n elements ──► 3/4 n ──► 9/16 n … until memory holds them; a quarter goes in each round, and comes
+//!   back in as many rounds
+//! ```
+//!
+//! 1. How many go in a round is drawn by coins there, and a quarter here: of n elements it differs by
+//!    the root of n.
+
+use super::flow::{Pen, Reading, Writing};
+use super::sorting::Sort;
+use crate::cost::Requests;
+use crate::list_ranking::Division;
+use crate::{ExternalError, Store};
+use nandu_base::Rng;
+
+type Arc = (u64, u64, u64);
+type Ranked = (u64, u64);
+
+/// A ranking that is being predicted.
+struct Run<'p, 'r> {
+    pen: Pen<'r>,
+    division: Division,
+    rng: &'p mut Rng,
+}
+
+/// A list of `count` elements comes from elsewhere, is ranked within `bytes` of memory, and the ranks
+/// are read away: what `nandu external rank` does.
+///
+/// # Errors
+/// If memory is too little, or the store is to stop.
+pub fn rank(
+    store: &Store,
+    count: u64,
+    bytes: u64,
+    rng: &mut Rng,
+    requests: &mut dyn Requests,
+) -> Result<(), ExternalError> {
+    let division = Division::new(store, bytes)?;
+    let mut run = Run { pen: Pen::new(store, requests), division, rng };
+    let list = run.pen.vector::<u64>(count)?;
+    run.flow(&mut [], vec![list])?;
+    let ranks = if count == 0 || division.walks(count) {
+        let ranks = run.pen.vector::<u64>(count)?;
+        run.flow(&mut [list.read()], Vec::new())?;
+        run.flow(&mut [], vec![ranks])?;
+        ranks
+    } else {
+        run.rounds(list, count)?
+    };
+    run.flow(&mut [ranks.read()], Vec::new())
+}
+
+impl Run<'_, '_> {
+    fn flow(
+        &mut self,
+        readings: &mut [Reading],
+        writings: Vec<Writing>,
+    ) -> Result<(), ExternalError> {
+        self.pen.flow(readings, writings, self.rng)
+    }
+
+    fn sort<R: crate::Record>(&mut self, count: u64) -> Result<(Sort, Writing), ExternalError> {
+        Sort::begin::<R>(&mut self.pen, count, self.division.sort_bytes())
+    }
+
+    /// All rounds, there and back; where the ranks lie.
+    fn rounds(&mut self, list: Writing, count: u64) -> Result<Writing, ExternalError> {
+        let mut gone: Vec<(u64, Writing)> = Vec::new();
+        let (mut by_successor, runs) = self.sort::<Arc>(count)?;
+        self.flow(&mut [list.read()], vec![runs])?;
+        let (mut arcs, mut left) = (list, count);
+        let mut ranks = loop {
+            // A round: a quarter goes, what stays is sorted by element.
+            let its_gone = left / 4;
+            left -= its_gone;
+            let (kept, kept_runs) = self.sort::<Arc>(left)?;
+            let gone_row = self.pen.vector::<Arc>(its_gone)?;
+            let back = by_successor.finish(&mut self.pen, self.rng)?;
+            self.flow(&mut [arcs.read(), back], vec![kept_runs, gone_row])?;
+            gone.push((its_gone, gone_row));
+            let kept = kept.finish(&mut self.pen, self.rng)?;
+            if self.division.fits(left) {
+                self.flow(&mut [kept], Vec::new())?;
+                let ranks = self.pen.vector::<Ranked>(left)?;
+                self.flow(&mut [], vec![ranks])?;
+                break ranks;
+            }
+            let runs;
+            (by_successor, runs) = self.sort::<Arc>(left)?;
+            arcs = self.pen.vector::<Arc>(left)?;
+            self.flow(&mut [kept], vec![arcs, runs])?;
+        };
+        while let Some((its_gone, row)) = gone.pop() {
+            let (by_previous, runs) = self.sort::<Arc>(its_gone)?;
+            self.flow(&mut [row.read()], vec![runs])?;
+            let by_previous = by_previous.finish(&mut self.pen, self.rng)?;
+            let (by_element, runs) = self.sort::<Ranked>(its_gone)?;
+            self.flow(&mut [by_previous, ranks.read()], vec![runs])?;
+            let by_element = by_element.finish(&mut self.pen, self.rng)?;
+            left += its_gone;
+            let next = match gone.is_empty() {
+                true => self.pen.vector::<u64>(left)?,
+                false => self.pen.vector::<Ranked>(left)?,
+            };
+            self.flow(&mut [by_element, ranks.read()], vec![next])?;
+            ranks = next;
+        }
+        Ok(ranks)
+    }
+}

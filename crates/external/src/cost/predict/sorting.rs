@@ -1,0 +1,59 @@
+//! A sort, as one step of what is predicted: its runs are written beside whatever gives records, and
+//! its last merge is read beside whatever takes them.
+
+use super::flow::{Pen, Reading, Writing, merge_of};
+use crate::sort::Division;
+use crate::{ExternalError, Record};
+use nandu_base::{Rng, to_index};
+
+/// A sort of more runs is not predicted: each takes some memory, here and in the sort.
+const RUN_COUNT_MAX: u64 = 1 << 24;
+
+/// A sort whose records come in.
+pub(super) struct Sort {
+    division: Division,
+    /// Records of each run, and where it lies; none where all are sorted in memory.
+    runs: Vec<(u64, Writing)>,
+}
+
+impl Sort {
+    /// Of so many records, in so many bytes of memory; and the blocks of its runs, which are written
+    /// as records come.
+    pub(super) fn begin<R: Record>(
+        pen: &mut Pen<'_>,
+        count: u64,
+        bytes: u64,
+    ) -> Result<(Self, Writing), ExternalError> {
+        let division = Division::new::<R>(pen.store(), bytes)?;
+        if division.run_count(count) > RUN_COUNT_MAX {
+            let what = format!(
+                "{count} records are sorted by way of {} runs, of which no more than {RUN_COUNT_MAX} \
+                 are predicted; give more memory",
+                division.run_count(count)
+            );
+            return Err(ExternalError::Invalid { what });
+        }
+        let first = pen.row(0);
+        let place = |records: u64| (records, pen.row(division.blocks(records)));
+        let runs: Vec<(u64, Writing)> = division.runs(count).into_iter().map(place).collect();
+        let all = runs.last().map_or(first, |(_, last)| first.up_to(last));
+        Ok((Self { division, runs }, all))
+    }
+
+    /// Merges runs in between; what the last merge reads.
+    pub(super) fn finish(self, pen: &mut Pen<'_>, rng: &mut Rng) -> Result<Reading, ExternalError> {
+        let Self { division, runs } = self;
+        let mut merges = division.plan(runs.iter().map(|&(records, _)| records));
+        let mut rows: Vec<Writing> = runs.into_iter().map(|(_, row)| row).collect();
+        let of_numbers = |rows: &[Writing], numbers: Vec<u64>| {
+            merge_of(numbers.into_iter().map(|number| rows[to_index(number)]).collect())
+        };
+        for merge in merges.by_ref() {
+            let sources = of_numbers(&rows, merge.sources);
+            let merged = pen.row(division.blocks(merge.records));
+            pen.flow(&mut [sources], vec![merged], rng)?;
+            rows.push(merged);
+        }
+        Ok(of_numbers(&rows, merges.into_left()))
+    }
+}
