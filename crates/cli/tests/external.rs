@@ -282,7 +282,7 @@ fn a_sort_is_predicted_from_a_probe_of_its_drive() {
         (format!("{drive},{drive} --predict drive.json"), "--predict knows one drive"),
         (format!("{drive} --predict no.json"), "no.json"),
         (format!("{drive} --predict nothing.json"), "nothing.json"),
-        (format!("{drive} --predict zero.json"), "zero.json:10: `request_bytes` is 0"),
+        (format!("{drive} --predict zero.json"), ": `request_bytes` is 0, and is 1 to"),
         (format!("{drive} --predict deep.json"), "`queue_depth` 1; probe the drive"),
         (format!("{drive} --in-flight 1 --predict drive.json"), "--queue-depth 1,2"),
     ] {
