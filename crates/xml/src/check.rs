@@ -65,6 +65,12 @@ pub fn check(tables: &Tables, document: &Document) -> Result<DocumentCheck, XmlE
                 checker.find(format!("{long_count} containers have more than {limit} bytes"));
             }
             checker.compare(document);
+            let told = document.catalog.container_count;
+            if told != container_count {
+                checker.find(format!(
+                    "the catalogue counts {told} containers, and there are {container_count}"
+                ));
+            }
             let (findings, entry_count) = index_check.finish()?;
             findings.into_iter().for_each(|finding| checker.find(finding));
             checker.report.index_entry_count = entry_count;

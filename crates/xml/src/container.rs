@@ -31,7 +31,7 @@ const CONTAINERS_PER_PAGE: usize = 4;
 const ENTRY_BYTES: usize = 26;
 const NODE_BYTES: usize = 24;
 /// The largest container, and the smallest: one of the longest label and a part.
-const CONTAINER_BYTES_MAX: usize = 8 << 10;
+pub(crate) const CONTAINER_BYTES_MAX: usize = 8 << 10;
 pub(crate) const CONTAINER_BYTES_MIN: usize = 128;
 
 /// How many bytes a container has at most on pages with so many usable bytes: so many that four

@@ -9,7 +9,7 @@
 //!   NAME-index-7   entries of an index (`index`)
 //! ```
 
-use crate::container::CONTAINER_BYTES_MIN;
+use crate::container::{CONTAINER_BYTES_MAX, CONTAINER_BYTES_MIN};
 use crate::error::XmlError;
 use crate::index::{INDEX_COUNT_MAX, IndexDefinition, StoredIndex};
 use crate::mapping::MappingKind;
@@ -23,7 +23,7 @@ use nandu_storage::database::{EntryRange, TableStat, Tables};
 use serde::Serialize;
 
 /// The version of the format that is written and read.
-const FORMAT_VERSION: u8 = 1;
+const FORMAT_VERSION: u8 = 2;
 /// The key of the catalogue's head, which every change of a document writes.
 pub(crate) const HEAD: u8 = 0;
 const NAME: u8 = 1;
@@ -57,6 +57,9 @@ pub(crate) struct Catalog {
     pub(crate) container_bytes: u64,
     pub(crate) container_count: u64,
     pub(crate) plain_bytes: u64,
+    /// How often it was changed: with that each change writes the head, so that of two at once one has to
+    /// give way.
+    pub(crate) change_count: u64,
     pub(crate) counts: Counts,
     pub(crate) vocabulary: Vocabulary,
     pub(crate) synopsis: Synopsis,
@@ -126,6 +129,7 @@ impl Catalog {
             container_bytes,
             container_count: 0,
             plain_bytes: 0,
+            change_count: 0,
             counts: Counts::default(),
             vocabulary: Vocabulary::default(),
             synopsis: Synopsis::default(),
@@ -160,37 +164,38 @@ impl Catalog {
         key_of(INDEX, number)
     }
 
-    fn encode_head(&self) -> Vec<u8> {
+    /// The head, of which each change makes another one.
+    pub(crate) fn encode_head(&self) -> Vec<u8> {
         let mut bytes = vec![FORMAT_VERSION, self.mapping.code()];
         let Counts { level_count, value_bytes, .. } = self.counts;
         let mut counts = self.counts;
         let kinds = NodeKind::ALL.map(|kind| *counts.of_kind(kind));
-        let sizes = [self.container_bytes, self.container_count, self.plain_bytes];
+        let sizes =
+            [self.container_bytes, self.container_count, self.plain_bytes, self.change_count];
         let numbers = sizes.into_iter().chain([level_count, value_bytes]).chain(kinds);
         numbers.for_each(|number| varint::put(number, &mut bytes));
         bytes
     }
 
     /// The head; says what is wrong with it.
-    fn decode_head(bytes: &[u8]) -> Result<Self, String> {
-        let (&[version, mapping], mut rest) =
+    fn decode_head(bytes: &[u8]) -> Result<Self, &'static str> {
+        let (&[_, mapping], mut rest) =
             bytes.split_first_chunk().ok_or("its catalogue has no head")?;
-        if version != FORMAT_VERSION {
-            return Err(format!("its format has version {version}, and {FORMAT_VERSION} is known"));
-        }
         let mapping = MappingKind::of_code(mapping).ok_or("its mapping is not known")?;
         let mut number = || varint::take(&mut rest).ok_or("its catalogue's head is too short");
-        let (container_bytes, container_count, plain_bytes) = (number()?, number()?, number()?);
+        let (container_bytes, container_count) = (number()?, number()?);
+        let (plain_bytes, change_count) = (number()?, number()?);
         let mut counts = Counts::default();
         (counts.level_count, counts.value_bytes) = (number()?, number()?);
         for kind in NodeKind::ALL {
             *counts.of_kind(kind) = number()?;
         }
-        if !rest.is_empty() || container_bytes < CONTAINER_BYTES_MIN as u64 {
-            return Err("its catalogue's head makes no sense".to_owned());
+        let known_bytes = CONTAINER_BYTES_MIN as u64..=CONTAINER_BYTES_MAX as u64;
+        if !rest.is_empty() || !known_bytes.contains(&container_bytes) {
+            return Err("its catalogue's head makes no sense");
         }
         let empty = Self::empty(mapping, container_bytes);
-        Ok(Self { container_count, plain_bytes, counts, ..empty })
+        Ok(Self { container_count, plain_bytes, change_count, counts, ..empty })
     }
 
     /// Takes a name, a class or an index; says what is wrong with it.
@@ -227,6 +232,19 @@ impl Catalog {
     }
 }
 
+/// A document's head, if its version is known.
+fn decoded_head(document: &str, head: &[u8]) -> Result<Catalog, XmlError> {
+    if let &[found, ..] = head
+        && found != FORMAT_VERSION
+    {
+        let (document, known) = (document.to_owned(), FORMAT_VERSION);
+        return Err(XmlError::Version { document, found, known });
+    }
+    let damaged =
+        |what: &str| XmlError::Damaged { document: document.to_owned(), what: what.to_owned() };
+    Catalog::decode_head(head).map_err(damaged)
+}
+
 impl Document {
     /// The document of that name, as a transaction or snapshot sees it.
     ///
@@ -242,11 +260,7 @@ impl Document {
         };
         let damaged = |what: String| XmlError::Damaged { document: name.to_owned(), what };
         let mut catalog = match entries.next_entry()? {
-            Some((&[HEAD], &[found, ..])) if found != FORMAT_VERSION => {
-                let (document, known) = (name.to_owned(), FORMAT_VERSION);
-                return Err(XmlError::Version { document, found, known });
-            }
-            Some((&[HEAD], value)) => Catalog::decode_head(value).map_err(damaged)?,
+            Some((&[HEAD], head)) => decoded_head(name, head)?,
             _ => return Err(damaged("its catalogue has no head".to_owned())),
         };
         while let Some((key, value)) = entries.next_entry()? {
@@ -262,9 +276,8 @@ impl Document {
     /// As [`Self::open`].
     pub(crate) fn renew(&mut self, tables: &Tables) -> Result<(), XmlError> {
         let catalog = DocumentNames::of(&self.name).catalog;
-        let head = tables.value(&catalog, &[HEAD], Catalog::decode_head)?;
-        let head = head.unwrap_or_else(|| Err("its catalogue has no head".to_owned()));
-        let head = head.map_err(|what| self.damaged(what))?;
+        let head = tables.value(&catalog, &[HEAD], <[u8]>::to_vec)?.unwrap_or_default();
+        let head = decoded_head(&self.name, &head)?;
         self.catalog.indexes.clear();
         for kind in [NAME, CLASS, INDEX] {
             let next = match kind {

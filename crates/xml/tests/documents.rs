@@ -325,3 +325,24 @@ fn put(database: &Database, table: &str, key: &[u8], value: &[u8]) {
     write.put_value(table, key, value).unwrap();
     write.commit().unwrap();
 }
+
+/// Text and references for ever, and no tag.
+struct Endless(std::iter::Cycle<std::vec::IntoIter<u8>>);
+
+impl std::io::Read for Endless {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        buffer.iter_mut().zip(&mut self.0).for_each(|(to, from)| *to = from);
+        Ok(buffer.len())
+    }
+}
+
+#[test]
+fn text_without_an_end_is_refused_before_it_takes_all_memory() {
+    let piece = [&[b'x'; 60_000][..], b"&amp;"].concat();
+    let input = std::io::Read::chain(&b"<a>"[..], Endless(piece.into_iter().cycle()));
+    let database = common::database();
+    let mut write = database.write().unwrap();
+    let answer = import(&mut write, "doc", MappingKind::default(), ("endless", input), &mut ());
+    let said = answer.unwrap_err().to_string();
+    assert!(said.starts_with("endless: line 1") && said.contains("MiB"), "{said}");
+}

@@ -7,6 +7,7 @@ mod common;
 
 use common::database;
 use nandu_storage::Database;
+use nandu_storage::database::{Isolation, WriteTransaction};
 use nandu_xml::xpath::Namespaces;
 use nandu_xml::{
     Document, Editor, ImportOptions, IndexDefinition, Label, MappingKind, Sought, Spot, XmlError,
@@ -178,8 +179,49 @@ fn a_document_of_another_version_is_told_and_a_broken_index_is_found() {
     write.commit().unwrap();
     let read = database.read();
     let error = Document::open(&read, "doc").unwrap_err();
-    assert!(matches!(error, XmlError::Version { found: 9, known: 1, .. }), "{error:?}");
+    assert!(matches!(error, XmlError::Version { found: 9, known: 2, .. }), "{error:?}");
     assert!(error.to_string().contains("is of version 9 of the format"), "{error}");
+}
+
+#[test]
+fn who_changes_beside_a_new_index_has_to_begin_again() {
+    let database = stored(MappingKind::Elementless, &[], "<r><b>1</b></r>");
+    let root = Label::document().first_child().unwrap();
+    let mut write = database.write_with(Isolation::Snapshot).unwrap();
+    let mut other = database.write().unwrap();
+    create_index(&mut other, "doc", &definition("text://b")).unwrap();
+    other.commit().unwrap();
+    // It would not know of the index.
+    let error = Editor::begin(&mut write, "doc").err().expect("others were in the way");
+    assert!(matches!(&error, XmlError::Storage(error) if error.is_transient()), "{error:?}");
+    write.rollback().unwrap();
+    // A change that leaves all counts as they are is one, too.
+    let mut write = database.write_with(Isolation::Snapshot).unwrap();
+    let set = |write: &mut WriteTransaction<'_>| {
+        let mut editor = Editor::begin(write, "doc")?;
+        let text = root.first_child().unwrap().first_child().unwrap();
+        assert!(editor.set_value(&text, "2")?);
+        editor.finish().map(drop)
+    };
+    let mut other = database.write().unwrap();
+    set(&mut other).unwrap();
+    other.commit().unwrap();
+    assert!(set(&mut write).is_err());
+    write.rollback().unwrap();
+    assert_eq!(findings(&database), [""; 0]);
+}
+
+#[test]
+fn a_head_that_no_document_has_is_damage_and_no_panic() {
+    let database = stored(MappingKind::Full, &[], "<r/>");
+    let mut write = database.write().unwrap();
+    let head = write.value("doc-catalog", &[0], <[u8]>::to_vec).unwrap().unwrap();
+    // The size of containers comes first, in two bytes.
+    let large = [&head[..2], &[0xFF; 9], &[0x01], &head[4..]].concat();
+    write.put_value("doc-catalog", &[0], &large).unwrap();
+    write.commit().unwrap();
+    let error = Document::open(&database.read(), "doc").unwrap_err();
+    assert!(matches!(error, XmlError::Damaged { .. }), "{error:?}");
 }
 
 /// A change of the children of the root or of one of them, by places.

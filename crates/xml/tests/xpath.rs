@@ -647,3 +647,76 @@ fn an_index_is_chosen_where_it_reads_less_and_knows_all_values() {
     assert_eq!(used(&["elements://o"], "/r/p/o"), Some((1, 1)));
     assert_eq!(used(&["elements"], "//o"), None);
 }
+
+/// The answer by the chosen plan, which has to be the one without indexes.
+fn both(database: &Database, text: &str) -> Answer {
+    let (chosen, _) = answer_by(database, text, true).unwrap();
+    assert_eq!(chosen, answer_by(database, text, false).unwrap().0, "{text}");
+    chosen
+}
+
+#[test]
+fn a_long_value_is_one_though_its_parts_end_within_characters() {
+    for mapping in MappingKind::ALL {
+        for front in ["", "x", "xy"] {
+            let value = format!("{front}{}", "äö€".repeat(1500));
+            let (database, _) = imported(mapping, &format!("<a>{value}<b/><!--{value}--></a>"));
+            let nodes = |nodes: &[(&str, &str)]| {
+                let owned = nodes.iter().map(|&(name, text)| (name.to_owned(), text.to_owned()));
+                Answer::Nodes(owned.collect())
+            };
+            assert_eq!(both(&database, "//a"), nodes(&[("a", &value)]));
+            assert_eq!(both(&database, "//comment()"), nodes(&[("", &value)]));
+        }
+    }
+}
+
+#[test]
+fn steps_that_lead_to_texts_are_not_answered_by_an_index_of_elements() {
+    let text = "<r><o>abc<b/>x</o><o><!--x--></o><o><b>x</b></o></r>";
+    for index in ["text://*", "text://b"] {
+        let database = indexed(MappingKind::Elementless, text, &[index]);
+        for (expression, count) in [
+            ("count(//o[.//. = 'x'])", "3"),
+            ("count(//o/descendant-or-self::node()[. = 'x'])", "5"),
+            ("count(//o[descendant-or-self::node()/self::node() = 'x'])", "3"),
+        ] {
+            assert_eq!(
+                both(&database, expression),
+                Answer::Value(count.to_owned()),
+                "{expression}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_index_is_used_where_a_document_has_grown() {
+    let database = indexed(MappingKind::Elementless, "<r/>", &["number://o/@id"]);
+    let mut write = database.write().unwrap();
+    let mut editor = Editor::begin(&mut write, "doc").unwrap();
+    let root = nandu_xml::Label::document().first_child().unwrap();
+    for number in 0..300 {
+        let order = format!("<o id='{number}'>{}</o>", "much in it ".repeat(20));
+        editor.insert(&Spot::LastIn(root.clone()), &order).unwrap();
+    }
+    editor.finish().unwrap();
+    write.commit().unwrap();
+    let (_, is_by_index) = answer_by(&database, "//o[@id < 3]", true).unwrap();
+    assert!(is_by_index);
+    let read = database.read();
+    let found = check(&read, &Document::open(&read, "doc").unwrap()).unwrap();
+    assert_eq!(found.findings, [""; 0]);
+    assert!(found.container_count > 10);
+}
+
+#[test]
+fn instructions_attributes_and_lines_are_what_the_standard_says() {
+    let text = "<!DOCTYPE a [<!ENTITY e \"x\r\ny\">]><a k='1'><?t\nx y?><?t  z?>&e;</a>";
+    let (database, _) = imported(MappingKind::Full, text);
+    let count = "count((/a | /a/@k)/descendant-or-self::node())";
+    assert_eq!(both(&database, count), Answer::Value("5".to_owned()));
+    let strings = Answer::Nodes(vec![("t".into(), "x y".into()), ("t".into(), "z".into())]);
+    assert_eq!(both(&database, "//processing-instruction('t')"), strings);
+    assert_eq!(both(&database, "string(/a)"), Answer::Value("x\ny".to_owned()));
+}

@@ -16,13 +16,12 @@ mod region;
 mod tally;
 
 use self::region::{Kept, Region};
-use crate::document::{Document, DocumentNames, HEAD};
+use crate::document::{Document, DocumentNames};
 use crate::error::XmlError;
 use crate::import::{Base, fragment};
 use crate::index::{IndexDefinition, Indexer};
 use crate::label::{Label, LabelError};
 use crate::record::NodeKind;
-use nandu_storage::StorageError;
 use nandu_storage::database::{Tables, WriteTransaction};
 
 /// Where a fragment goes.
@@ -58,12 +57,7 @@ impl<'e, 'd> Editor<'e, 'd> {
     /// # Errors
     /// As [`Document::open`], or if others are in the way.
     pub fn begin(write: &'e mut WriteTransaction<'d>, name: &str) -> Result<Self, XmlError> {
-        match write.claim_value(&DocumentNames::of(name).catalog, &[HEAD]) {
-            // Which document is missing is the better answer.
-            Ok(()) | Err(StorageError::NotFound { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let document = Document::open(write, name)?;
+        let document = crate::index::claimed(write, name)?;
         let stored = document.clone();
         let kinds = document.indexes().map(IndexDefinition::kind).collect();
         let indexer = Indexer::new(kinds, document.catalog.coverage());
@@ -117,7 +111,7 @@ impl<'e, 'd> Editor<'e, 'd> {
         let parent = label.parent().unwrap_or_default();
         let class = self.class_in(&parent, &old)?;
         let change = self.begin_change((&parent, class), (&[old], &region.inside), true)?;
-        region.write(self.write, &self.document)?;
+        region.write(self.write, &mut self.document)?;
         self.end_change(change)?;
         Ok(true)
     }
@@ -154,7 +148,7 @@ impl<'e, 'd> Editor<'e, 'd> {
                 region.inside.push(Kept::element(parent.as_bytes(), class));
             }
         }
-        region.write(self.write, &self.document)?;
+        region.write(self.write, &mut self.document)?;
         self.end_change(change)?;
         Ok(true)
     }
@@ -206,7 +200,7 @@ impl<'e, 'd> Editor<'e, 'd> {
         }
         let change = self.begin_change((&parent, class), (&[], &records), true)?;
         region.inside = records;
-        region.write(self.write, &self.document)?;
+        region.write(self.write, &mut self.document)?;
         self.end_change(change)?;
         Ok(labels)
     }

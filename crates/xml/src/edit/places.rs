@@ -203,7 +203,7 @@ impl Editor<'_, '_> {
         rename(&mut region.inside, level, &new).map_err(crowded)?;
         let class = self.class_of_element(parent)?;
         let change = self.begin_change((parent, class), (&kept, &region.inside), false)?;
-        region.write(self.write, &self.document)?;
+        region.write(self.write, &mut self.document)?;
         self.end_change(change)?;
         let moved: Vec<(Label, Label)> = old.into_iter().zip(new).collect();
         self.relabelled.push(moved.clone());

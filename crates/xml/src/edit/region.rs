@@ -143,7 +143,7 @@ impl Region {
     pub(super) fn write(
         self,
         write: &mut WriteTransaction<'_>,
-        document: &Document,
+        document: &mut Document,
     ) -> Result<(), XmlError> {
         let nodes = DocumentNames::of(document.name()).nodes;
         let byte_count_max =
@@ -169,6 +169,9 @@ impl Region {
                 write.put_value(&nodes, key, value)?;
             }
         }
+        let count = &mut document.catalog.container_count;
+        *count = (*count + packed.len() as u64).saturating_sub(self.entries.len() as u64);
+        document.catalog.change_count = document.catalog.change_count.wrapping_add(1);
         Ok(())
     }
 

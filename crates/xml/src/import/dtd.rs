@@ -32,10 +32,7 @@ impl Entities {
     /// Those that a document type declares. Says what is wrong with it.
     pub(super) fn declared(doctype: &str) -> Result<Self, String> {
         let mut entities = BTreeMap::new();
-        let mut rest = match doctype.find('[') {
-            Some(at) if !in_quotes(&doctype[..at]) => &doctype[at + 1..],
-            _ => "",
-        };
+        let mut rest = subset_of(doctype);
         while let Some(at) = rest.find('<') {
             rest = &rest[at..];
             if let Some(comment) = rest.strip_prefix("<!--") {
@@ -144,24 +141,29 @@ fn declaration_end(text: &str) -> Result<usize, String> {
     Err("in the document type a declaration has no end: `>` is missing".to_owned())
 }
 
-/// Whether a quote is open at the end.
-fn in_quotes(text: &str) -> bool {
-    declaration_end(text).is_err() && {
-        let mut quote = None;
-        for byte in text.bytes() {
-            match (quote, byte) {
-                (None, b'"' | b'\'') => quote = Some(byte),
-                (Some(open), byte) if open == byte => quote = None,
-                _ => {}
-            }
+/// What is behind the first bracket that no quotes hold; nothing without one.
+fn subset_of(doctype: &str) -> &str {
+    let mut quote = None;
+    for (at, byte) in doctype.bytes().enumerate() {
+        match (quote, byte) {
+            (None, b'[') => return &doctype[at + 1..],
+            (None, b'"' | b'\'') => quote = Some(byte),
+            (Some(open), byte) if open == byte => quote = None,
+            _ => {}
         }
-        quote.is_some()
     }
+    ""
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bracket_in_quotes_begins_nothing() {
+        assert_eq!(subset_of("a SYSTEM 'http://[::1]/x' [<!ENTITY e 'v'>]"), "<!ENTITY e 'v'>]");
+        assert_eq!((subset_of("a SYSTEM '['"), subset_of("a")), ("", ""));
+    }
 
     #[test]
     fn entities_are_found_among_other_declarations() {

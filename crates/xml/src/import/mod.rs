@@ -428,7 +428,7 @@ impl<S: FnMut(&[u8], &[u8]) -> Result<(), Trouble>> Importer<S> {
         }
         self.begin_text();
         tag::put_lines(text, level, &mut self.text);
-        Ok(())
+        self.limit_text()
     }
 
     fn section(&mut self, text: &str, level: usize) -> Result<(), Trouble> {
@@ -440,7 +440,7 @@ impl<S: FnMut(&[u8], &[u8]) -> Result<(), Trouble>> Importer<S> {
         }
         self.begin_text();
         tag::put_lines(text, level, &mut self.text);
-        Ok(())
+        self.limit_text()
     }
 
     /// `&name;` or `&#65;`, between tags.
@@ -450,7 +450,7 @@ impl<S: FnMut(&[u8], &[u8]) -> Result<(), Trouble>> Importer<S> {
         }
         self.begin_text();
         if tag::put_known(name, &mut self.text)? {
-            return Ok(());
+            return self.limit_text();
         }
         words::check_name(name)?;
         let text = self.entities.expand(name, level)?;
@@ -490,7 +490,9 @@ impl<S: FnMut(&[u8], &[u8]) -> Result<(), Trouble>> Importer<S> {
         if self.has_root || level > 0 || self.tree.counts().doctype_count > 0 {
             return Err("a document type stands once, before the outermost element".into());
         }
-        self.entities = Entities::declared(text)?;
+        self.value.clear();
+        tag::put_lines(text, level, &mut self.value);
+        self.entities = Entities::declared(&String::from_utf8_lossy(&self.value))?;
         self.leaf(NodeKind::Doctype, text, level)
     }
 
@@ -501,6 +503,15 @@ impl<S: FnMut(&[u8], &[u8]) -> Result<(), Trouble>> Importer<S> {
         }
     }
 
+    /// Text comes in pieces without a tag in between, without an end where a file has none.
+    #[inline]
+    fn limit_text(&self) -> Result<(), Trouble> {
+        if self.text.len() as u64 > PIECE_BYTES_MAX {
+            return Err(TooLong.to_string().into());
+        }
+        Ok(())
+    }
+
     /// Stores the text that has come so far.
     #[inline]
     fn end_text(&mut self) -> Result<(), Trouble> {
@@ -508,9 +519,6 @@ impl<S: FnMut(&[u8], &[u8]) -> Result<(), Trouble>> Importer<S> {
             return Ok(());
         }
         if self.tree.depth() > 0 {
-            if self.text.len() as u64 > PIECE_BYTES_MAX {
-                return Err(TooLong.to_string().into());
-            }
             self.tree.child(NodeKind::Text, &self.text, &mut self.sink)?;
         } else if !self.text.iter().all(|&byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')) {
             self.place = self.text_place;

@@ -31,11 +31,12 @@ pub use self::lookup::{Looked, find};
 pub(crate) use self::pattern::Coverage;
 pub use self::pattern::PathPattern;
 
-use crate::document::{Catalog, Document, DocumentNames};
+use crate::document::{Catalog, Document, DocumentNames, HEAD};
 use crate::error::XmlError;
 use crate::varint;
 use crate::walk::walk;
 use crate::xpath::Namespaces;
+use nandu_storage::StorageError;
 use nandu_storage::database::{LoadOptions, NewTable, WriteTransaction};
 use std::fmt;
 
@@ -209,7 +210,7 @@ pub fn create_index(
     document: &str,
     definition: &IndexDefinition,
 ) -> Result<(), XmlError> {
-    let document = Document::open(write, document)?;
+    let document = claimed(write, document)?;
     let mut catalog = document.catalog.clone();
     let number = catalog.add_index(definition)?;
     let names = DocumentNames::of(document.name());
@@ -226,6 +227,29 @@ pub fn create_index(
     let mut bytes = Vec::new();
     definition.encode(&mut bytes);
     write.put_value(&names.catalog, &Catalog::index_key(number), &bytes)?;
+    put_changed_head(write, &document)
+}
+
+/// A document that is to be changed, and that nobody else changes meanwhile.
+pub(crate) fn claimed(
+    write: &mut WriteTransaction<'_>,
+    document: &str,
+) -> Result<Document, XmlError> {
+    match write.claim_value(&DocumentNames::of(document).catalog, &[HEAD]) {
+        // Which document is missing is the better answer.
+        Ok(()) | Err(StorageError::NotFound { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Document::open(write, document)
+}
+
+/// Notes in the head that the document was changed: whoever began before and would change it, too, has to
+/// begin again.
+fn put_changed_head(write: &mut WriteTransaction<'_>, document: &Document) -> Result<(), XmlError> {
+    let mut catalog = document.catalog.clone();
+    catalog.change_count = catalog.change_count.wrapping_add(1);
+    let names = DocumentNames::of(document.name());
+    write.put_value(&names.catalog, &[HEAD], &catalog.encode_head())?;
     Ok(())
 }
 
@@ -238,7 +262,7 @@ pub fn drop_index(
     document: &str,
     definition: &IndexDefinition,
 ) -> Result<(), XmlError> {
-    let document = Document::open(write, document)?;
+    let document = claimed(write, document)?;
     let names = DocumentNames::of(document.name());
     let indexes = &document.catalog.indexes;
     let Some(index) = indexes.iter().find(|index| index.definition.is_same(definition)) else {
@@ -250,7 +274,7 @@ pub fn drop_index(
     };
     write.drop_table(&names.index(index.number))?;
     write.delete_value(&names.catalog, &Catalog::index_key(index.number))?;
-    Ok(())
+    put_changed_head(write, &document)
 }
 
 /// Removes a document: its nodes, its names and its indexes.

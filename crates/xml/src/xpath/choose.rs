@@ -229,6 +229,12 @@ impl Chooser<'_> {
     /// The classes of the values to which steps lead from the plan's elements; `None` if the value of a
     /// node of these need not be what the steps lead to.
     fn classes_of(&self, path: &[&Step]) -> Option<BTreeSet<ClassId>> {
+        // Such a step leads to texts and comments beside elements.
+        let is_itself = |step: &&&Step| step.axis == Axis::SelfNode;
+        let last = path.iter().rev().find(|step| !is_itself(step));
+        if last.is_some_and(|step| step.axis == Axis::DescendantOrSelf) {
+            return None;
+        }
         let mut classes = self.plan.classes.clone();
         for (place, step) in path.iter().enumerate() {
             if is_of_texts(step) {

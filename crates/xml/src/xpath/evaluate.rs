@@ -197,7 +197,7 @@ impl Question<'_> {
             if (self.look)() {
                 return Err(Refusal::Stopped);
             }
-            if takes_all_below && self.fragment.end(node) <= seen {
+            if takes_all_below && !self.is_beside(node) && self.fragment.end(node) <= seen {
                 continue;
             }
             let mut found = Vec::new();
@@ -211,8 +211,17 @@ impl Question<'_> {
             }
             seen = seen.max(self.fragment.end(node));
             all.append(&mut found);
+            // Many nodes may lead to the same ones.
+            if all.len() > 2 * self.fragment.node_count() {
+                all = in_order(all);
+            }
         }
         Ok(in_order(all))
+    }
+
+    /// Whether a node lies beside what is in its element.
+    fn is_beside(&self, node: Node) -> bool {
+        matches!(self.fragment.kind(node), FragmentKind::Attribute | FragmentKind::Namespace)
     }
 
     /// Of nodes in the order of an axis those of which `predicate` holds.

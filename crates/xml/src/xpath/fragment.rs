@@ -62,6 +62,8 @@ pub struct FragmentBuilder {
     /// Of what has no name.
     no_name: NameId,
     open: Vec<Node>,
+    /// The first bytes of a character whose others come with the next part of its value.
+    cut: Vec<u8>,
 }
 
 impl FragmentBuilder {
@@ -73,7 +75,7 @@ impl FragmentBuilder {
         let class = ClassId::DOCUMENT;
         let kind = FragmentKind::Document;
         fragment.nodes.push(Entry { kind, name: no_name, class, parent: 0, end: 1, text: (0, 0) });
-        Self { fragment, no_name, open: vec![0] }
+        Self { fragment, no_name, open: vec![0], cut: Vec::new() }
     }
 
     /// The name of what has none.
@@ -93,6 +95,7 @@ impl FragmentBuilder {
         self.fragment.nodes[0].end = 1;
         self.fragment.text.clear();
         self.open.truncate(1);
+        self.cut.clear();
     }
 
     /// An element begins.
@@ -142,8 +145,29 @@ impl FragmentBuilder {
         record: &Record<'_>,
         synopsis: &Synopsis,
     ) -> Result<(), XmlError> {
-        let text = std::str::from_utf8(record.value)
-            .map_err(|_| XmlError::Invalid { what: "a value is no UTF-8".to_owned() })?;
+        if matches!(record.kind, NodeKind::Element | NodeKind::Doctype) {
+            return Ok(());
+        }
+        let joined;
+        let bytes = if self.cut.is_empty() {
+            record.value
+        } else {
+            self.cut.extend_from_slice(record.value);
+            joined = std::mem::take(&mut self.cut);
+            &joined
+        };
+        // A part of a long value may end within a character.
+        let text = match std::str::from_utf8(bytes) {
+            Ok(text) => Some(text),
+            Err(error) if error.error_len().is_none() => {
+                let (whole, cut) = bytes.split_at(error.valid_up_to());
+                self.cut.extend_from_slice(cut);
+                std::str::from_utf8(whole).ok()
+            }
+            Err(_) => None,
+        };
+        let text = text.ok_or_else(|| XmlError::Invalid { what: "a value is no UTF-8".to_owned() });
+        let text = text?;
         let (kind, name, text) = match record.kind {
             NodeKind::Element | NodeKind::Doctype => return Ok(()),
             _ if record.is_continued => {
@@ -159,7 +183,9 @@ impl FragmentBuilder {
             NodeKind::Text => (FragmentKind::Text, self.no_name, text),
             NodeKind::Comment => (FragmentKind::Comment, self.no_name, text),
             NodeKind::Instruction => {
-                let (target, rest) = text.split_once(' ').unwrap_or((text, ""));
+                const BLANKS: [char; 4] = [' ', '\t', '\n', '\r'];
+                let (target, rest) = text.split_once(BLANKS).unwrap_or((text, ""));
+                let rest = rest.trim_start_matches(BLANKS);
                 let name = Name { local: target.to_owned(), ..Name::default() };
                 (FragmentKind::Instruction, self.id_of(name), rest)
             }
