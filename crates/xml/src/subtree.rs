@@ -51,7 +51,7 @@ impl SubtreeReader {
     }
 
     /// Follows the document to another moment, that of `tables`: takes names and paths that are new
-    /// there. Costs three searches, where opening reads the whole catalogue. In a transaction that
+    /// there. Costs four searches, where opening reads the whole catalogue. In a transaction that
     /// may be rolled back it belongs before the first change: what is new is kept.
     ///
     /// # Errors
