@@ -192,7 +192,7 @@ fn who_changes_beside_a_new_index_has_to_begin_again() {
     create_index(&mut other, "doc", &definition("text://b")).unwrap();
     other.commit().unwrap();
     // It would not know of the index.
-    let error = Editor::begin(&mut write, "doc").err().expect("others were in the way");
+    let error = Editor::begin(&mut write, "doc").expect_err("others were in the way");
     assert!(matches!(&error, XmlError::Storage(error) if error.is_transient()), "{error:?}");
     write.rollback().unwrap();
     // A change that leaves all counts as they are is one, too.
