@@ -160,7 +160,7 @@ mod tests {
             assert_eq!(beside.differs, differs, "{predicted}");
             let said = beside.outcome("sorting");
             assert_eq!(said.contains("differs"), differs, "{said}");
-            assert!(said.starts_with("sorting took 1.0 us"), "{said}");
+            assert!(said.starts_with("sorting took 1.00 us"), "{said}");
         }
         assert!(!Limit(15).beside(0, 0).differs);
         assert!(Limit(15).beside(1, 0).differs);
