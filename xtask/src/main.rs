@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the terminal")]
 
 mod bench_storage;
+mod bench_xml;
 mod ci;
 mod compare;
 mod compare_fio;
@@ -51,6 +52,9 @@ enum Chore {
     CompareExternal(compare::Options),
     /// Run the benchmarks of the storage engine several times and keep the medians.
     BenchStorage(bench_storage::Options),
+    /// Measure the store of XML documents on this disk several times, beside its targets, and keep the
+    /// medians.
+    BenchXml(bench_xml::Options),
     /// Run Miri over the unsafe code that it can run; needs a nightly compiler with Miri.
     Miri(miri::Options),
     /// Have single system calls of commands on a database fail, under strace, and check what is left.
@@ -67,6 +71,7 @@ fn main() -> ExitCode {
         Chore::CompareFio(options) => compare_fio::run(&root, &options),
         Chore::CompareBtree(options) => compare::run(&root, Comparison::Btree, &options),
         Chore::BenchStorage(options) => bench_storage::run(&root, &options),
+        Chore::BenchXml(options) => bench_xml::run(&root, &options),
         Chore::Miri(options) => miri::run(&root, &options),
         Chore::FailCalls(options) => fail_calls::run(&root, &options),
         Chore::Fuzz(options) => fuzz::run(&root, &options),

@@ -69,6 +69,14 @@ pub(crate) struct Catalog {
     pub(crate) indexes: Vec<StoredIndex>,
 }
 
+/// What an editor changes of a catalogue, when it began.
+#[derive(Debug)]
+pub(crate) struct CatalogBegun {
+    head: Vec<u8>,
+    name_count: usize,
+    classes: Vec<PathClass>,
+}
+
 /// A stored document.
 #[derive(Clone, Debug)]
 pub struct Document {
@@ -141,22 +149,50 @@ impl Catalog {
     /// Its entries, in the order of their keys.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
         let head = std::iter::once((vec![HEAD], self.encode_head()));
-        let names = self.vocabulary.names().iter().zip(0u32..).map(|(name, id)| {
-            let mut bytes = Vec::new();
-            name.encode(&mut bytes);
-            (key_of(NAME, id), bytes)
-        });
-        let classes = self.synopsis.classes().iter().zip(0u32..).skip(1).map(|(class, id)| {
-            let mut bytes = Vec::new();
-            class.encode(&mut bytes);
-            (key_of(CLASS, id), bytes)
-        });
+        let (names, classes) = (self.name_entries(0), self.class_entries(&[]));
         let indexes = self.indexes.iter().map(|index| {
             let mut bytes = Vec::new();
             index.definition.encode(&mut bytes);
             (Self::index_key(index.number), bytes)
         });
         head.chain(names).chain(classes).chain(indexes)
+    }
+
+    /// The entries of names from a number on.
+    fn name_entries(&self, first: usize) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
+        self.vocabulary.names().iter().zip(0u32..).skip(first).map(|(name, id)| {
+            let mut bytes = Vec::new();
+            name.encode(&mut bytes);
+            (key_of(NAME, id), bytes)
+        })
+    }
+
+    /// The entries of classes that are not as they were, or not there yet.
+    fn class_entries(&self, old: &[PathClass]) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
+        let classes = self.synopsis.classes().iter().zip(0u32..).skip(1);
+        let changed = classes.filter(|(class, id)| old.get(*id as usize) != Some(class));
+        changed.map(|(class, id)| {
+            let mut bytes = Vec::new();
+            class.encode(&mut bytes);
+            (key_of(CLASS, id), bytes)
+        })
+    }
+
+    /// What of it an editor changes, as it is now.
+    pub(crate) fn as_begun(&self) -> CatalogBegun {
+        let (head, name_count) = (self.encode_head(), self.vocabulary.names().len());
+        CatalogBegun { head, name_count, classes: self.synopsis.classes().to_vec() }
+    }
+
+    /// The entries that an editor changed, in the order of their keys.
+    pub(crate) fn changed_entries(
+        &self,
+        begun: &CatalogBegun,
+    ) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
+        let head = Some(self.encode_head()).filter(|head| *head != begun.head);
+        let names = self.name_entries(begun.name_count);
+        let classes = self.class_entries(&begun.classes);
+        head.map(|head| (vec![HEAD], head)).into_iter().chain(names).chain(classes)
     }
 
     /// The key of an index's definition.

@@ -144,10 +144,15 @@ impl Synopsis {
         Some(())
     }
 
-    /// Takes the counts of another synopsis, which this one was; what is new since has none.
-    pub(crate) fn count_as(&mut self, other: &Self) {
-        let counts = other.classes.iter().map(|class| class.node_count);
-        for (class, count) in self.classes.iter_mut().zip(counts.chain(std::iter::repeat(0))) {
+    /// How many nodes each class has.
+    pub(crate) fn node_counts(&self) -> Vec<u64> {
+        self.classes.iter().map(|class| class.node_count).collect()
+    }
+
+    /// Takes the counts that there were once; what is new since has none.
+    pub(crate) fn count_as(&mut self, counts: &[u64]) {
+        let counts = counts.iter().copied().chain(std::iter::repeat(0));
+        for (class, count) in self.classes.iter_mut().zip(counts) {
             class.node_count = count;
         }
     }

@@ -1,9 +1,11 @@
 //! Names, each stored once: what an element or attribute is called, with its namespace.
 //!
 //! 1. Numbers of names go up from 0, and none is ever given again.
+//! 2. A name is in memory once, whoever copies the vocabulary.
 
 use crate::varint;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The number of a name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,8 +25,8 @@ pub struct Name {
 /// All names of a document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Vocabulary {
-    names: Vec<Name>,
-    ids: BTreeMap<Name, NameId>,
+    names: Vec<Arc<Name>>,
+    ids: BTreeMap<Arc<Name>, NameId>,
 }
 
 impl Name {
@@ -58,7 +60,8 @@ impl Vocabulary {
             return id;
         }
         let id = NameId(nandu_base::to_u32(self.names.len() as u64));
-        self.names.push(name.clone());
+        let name = Arc::new(name);
+        self.names.push(Arc::clone(&name));
         self.ids.insert(name, id);
         id
     }
@@ -66,12 +69,12 @@ impl Vocabulary {
     /// The name of a number.
     #[must_use]
     pub fn get(&self, id: NameId) -> Option<&Name> {
-        self.names.get(id.0 as usize)
+        self.names.get(id.0 as usize).map(|name| &**name)
     }
 
     /// All names, by their numbers.
     #[must_use]
-    pub fn names(&self) -> &[Name] {
+    pub fn names(&self) -> &[Arc<Name>] {
         &self.names
     }
 }

@@ -184,6 +184,32 @@ fn what_is_no_document_is_refused_with_its_place_and_leaves_nothing() {
     assert_eq!(database.read().definitions().unwrap().count(), 0);
 }
 
+/// FIXML has elements of seventy attributes.
+#[test]
+fn of_many_attributes_none_is_twice_there() {
+    let database = database();
+    let mut many = String::new();
+    for number in 0..70 {
+        let _ = write!(many, " x{number}='' p:x{number}='' xmlns:n{number}='urn:{number}'");
+    }
+    let begin = format!("<a xmlns:p='u' xmlns:q='u'{many}");
+    for (one_more, word) in [
+        ("x0=''", "`x0` is there twice"),
+        ("x69=''", "`x69` is there twice"),
+        ("p:x3=''", "`p:x3` is there twice"),
+        ("q:x69=''", "`x69` is there twice"),
+        ("xmlns:n5='urn:5'", "`n5` is there twice"),
+    ] {
+        let text = format!("{begin} {one_more}/>");
+        let what = trouble_of(&database, text.as_bytes()).1;
+        assert!(what.contains(word), "{one_more}: {what}");
+    }
+    let text = format!("<r>{begin} n0:x0=''/>{begin} y='' q:y=''/></r>");
+    let mut write = database.write().unwrap();
+    let input = ("text", text.as_bytes());
+    import(&mut write, "many", MappingKind::Elementless, input, &mut ()).unwrap();
+}
+
 #[test]
 fn encodings_that_are_not_read_are_told() {
     let database = database();

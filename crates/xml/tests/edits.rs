@@ -91,6 +91,8 @@ fn what_makes_no_sense_is_refused_and_a_rollback_leaves_nothing() {
         (Spot::Behind(root().first_attribute().unwrap()), "<c/>", "attribute"),
         (Spot::LastIn(root()), "<c>", "ends inside"),
         (Spot::LastIn(root()), "\n</a>", "line 2, column 1"),
+        (Spot::LastIn(root()), "<a>\u{e4}\u{1F600}</a>&\n<b/>", "line 1, column 10"),
+        (Spot::LastIn(root()), "<a/>\n<b>\u{e4}</b><c/>\u{e4}<x:d/>", "line 2, column 14"),
         (Spot::LastIn(root()), "<p:c/>", "prefix"),
         (Spot::LastIn(root()), "<?xml version='1.0'?>", "beginning"),
         (Spot::LastIn(root()), "<!DOCTYPE a>", "before the outermost"),

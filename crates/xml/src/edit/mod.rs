@@ -16,7 +16,7 @@ mod region;
 mod tally;
 
 use self::region::{Kept, Region};
-use crate::document::{Document, DocumentNames};
+use crate::document::{CatalogBegun, Document, DocumentNames};
 use crate::error::XmlError;
 use crate::import::{Base, fragment};
 use crate::index::{IndexDefinition, Indexer};
@@ -42,8 +42,8 @@ pub enum Spot {
 pub struct Editor<'e, 'd> {
     write: &'e mut WriteTransaction<'d>,
     document: Document,
-    /// As it is stored.
-    stored: Document,
+    /// What is stored of its catalogue.
+    begun: CatalogBegun,
     /// Makes entries of its indexes.
     indexer: Indexer,
     /// Siblings that got new labels, each time with their old ones.
@@ -58,10 +58,10 @@ impl<'e, 'd> Editor<'e, 'd> {
     /// As [`Document::open`], or if others are in the way.
     pub fn begin(write: &'e mut WriteTransaction<'d>, name: &str) -> Result<Self, XmlError> {
         let document = crate::index::claimed(write, name)?;
-        let stored = document.clone();
+        let begun = document.catalog.as_begun();
         let kinds = document.indexes().map(IndexDefinition::kind).collect();
         let indexer = Indexer::new(kinds, document.catalog.coverage());
-        Ok(Self { write, document, stored, indexer, relabelled: Vec::new() })
+        Ok(Self { write, document, begun, indexer, relabelled: Vec::new() })
     }
 
     /// What the transaction sees, the changes so far among it.
@@ -211,12 +211,8 @@ impl<'e, 'd> Editor<'e, 'd> {
     /// If the engine refuses.
     pub fn finish(self) -> Result<Document, XmlError> {
         let catalog = DocumentNames::of(self.document.name()).catalog;
-        let mut old = self.stored.catalog.entries().peekable();
-        for (key, value) in self.document.catalog.entries() {
-            while old.next_if(|(old, _)| *old < key).is_some() {}
-            if old.peek().is_none_or(|(old, stored)| *old != key || *stored != value) {
-                self.write.put_value(&catalog, &key, &value)?;
-            }
+        for (key, value) in self.document.catalog.changed_entries(&self.begun) {
+            self.write.put_value(&catalog, &key, &value)?;
         }
         Ok(self.document)
     }

@@ -30,7 +30,7 @@ pub(crate) fn fragment(
 ) -> Result<(Entries, usize), XmlError> {
     let container_bytes = usize::try_from(catalog.container_bytes).unwrap_or(usize::MAX);
     let mut tree = TreeWriter::new(catalog.mapping, container_bytes);
-    let counts = catalog.synopsis.clone();
+    let counts = catalog.synopsis.node_counts();
     tree.begin_in(base.label, base.level, base.class, std::mem::take(&mut catalog.synopsis));
     let mut entries = Entries::new();
     let mut importer = Importer::new(tree, |key: &[u8], value: &[u8]| {
@@ -57,11 +57,15 @@ impl<S: FnMut(&[u8], &[u8]) -> Result<(), Trouble>> Importer<S> {
     fn read_fragment(&mut self, text: &str) -> Result<(), Trouble> {
         let (mut source, mut buffer) = (new_reader(text.as_bytes()), Vec::new());
         let depth = self.tree.depth();
+        let mut passed_bytes = 0;
         (self.has_begun, self.has_root) = (true, true);
         loop {
             buffer.clear();
             let at = usize::try_from(source.buffer_position()).unwrap_or(usize::MAX);
-            self.place = place_of(text, at);
+            // From one event to the next, since from the beginning a long fragment would take forever.
+            let passed = text.get(passed_bytes..at).unwrap_or_default();
+            self.place = self.place.behind(passed);
+            passed_bytes += passed.len();
             match source.read_event_into(&mut buffer) {
                 Ok(Event::Eof) => break,
                 Ok(event) => self.take(event, 0)?,
@@ -76,12 +80,14 @@ impl<S: FnMut(&[u8], &[u8]) -> Result<(), Trouble>> Importer<S> {
     }
 }
 
-/// Where a byte of a text is.
-fn place_of(text: &str, at: usize) -> Place {
-    let before = text.get(..at).unwrap_or(text);
-    let line = before.rsplit('\n').next().unwrap_or_default();
-    let line_count = before.matches('\n').count() as u64 + 1;
-    Place { line: line_count, column: line.chars().count() as u64 + 1 }
+impl Place {
+    /// The place behind a text that begins here.
+    fn behind(self, text: &str) -> Self {
+        let line = text.rsplit('\n').next().unwrap_or_default();
+        let line_count = text.matches('\n').count() as u64;
+        let from = if line_count == 0 { self.column } else { 1 };
+        Self { line: self.line + line_count, column: from + line.chars().count() as u64 }
+    }
 }
 
 /// Says why a node of some kind cannot have a value.

@@ -140,13 +140,25 @@ pub fn import(
 /// indexes, in one pass.
 ///
 /// # Errors
-/// If two of the indexes are the same, the text is no well-formed document, or passes a limit; there is a document of that name; the
-/// pages of the database are too small for keys of labels; or the device has no room or fails.
+/// If two of the indexes are the same, the text is no well-formed document, or passes a limit; there is
+/// a document of that name; the pages of the database are too small for keys of labels; or the device has no room or fails.
 pub fn import_with(
     write: &mut WriteTransaction<'_>,
     document: &str,
     options: &ImportOptions,
-    (file, input): (&str, impl Read),
+    (file, mut input): (&str, impl Read),
+    observer: &mut dyn ImportObserver,
+) -> Result<ImportReport, XmlError> {
+    import_stream(write, document, options, (file, &mut input), observer)
+}
+
+/// As [`import_with`]. Of one kind of input, so that it is compiled here, with all that it calls, and
+/// not in each crate that imports, however little that one is optimised.
+fn import_stream(
+    write: &mut WriteTransaction<'_>,
+    document: &str,
+    options: &ImportOptions,
+    (file, input): (&str, &mut dyn Read),
     observer: &mut dyn ImportObserver,
 ) -> Result<ImportReport, XmlError> {
     let ImportOptions { mapping, ref indexes } = *options;
@@ -250,7 +262,7 @@ impl<S: FnMut(&[u8], &[u8]) -> Result<(), Trouble>> Importer<S> {
     fn read_all(
         mut self,
         file: &str,
-        input: impl Read,
+        input: &mut dyn Read,
         observer: &mut dyn ImportObserver,
         put_entry: &mut EntrySink<'_>,
     ) -> Result<(TreeWriter, crate::vocabulary::Vocabulary, u64), XmlError> {
@@ -386,7 +398,7 @@ impl<S: FnMut(&[u8], &[u8]) -> Result<(), Trouble>> Importer<S> {
         let scope = self.scopes.last().expect("the document has a scope").id;
         let element = self.tree.class();
         let attributes = std::mem::take(&mut self.attributes);
-        self.distinct.clear();
+        self.distinct.begin();
         for attribute in &attributes {
             let (node, step, name) = match attribute.prefix(text) {
                 Some(prefix) => (NodeKind::Namespace, StepKind::Namespace, prefix),

@@ -42,8 +42,9 @@ use std::fmt;
 
 /// How many indexes a document may have.
 pub const INDEX_COUNT_MAX: usize = 64;
-/// Memory for sorting the entries of all new indexes.
-pub(crate) const SORT_BYTES: u64 = 32 << 20;
+/// Memory for sorting the entries of all new indexes: what an index of all elements of 50 MB takes beside
+/// another one, without a run on the disk.
+pub(crate) const SORT_BYTES: u64 = 128 << 20;
 
 /// What an index knows of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
