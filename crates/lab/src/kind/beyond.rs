@@ -28,6 +28,17 @@ pub(super) fn check_drives(drives: &Drives, capacity: ByteCount) -> Result<(), S
     Ok(())
 }
 
+/// How drives are opened.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scale {
+    /// What those are scaled to that are written full before.
+    pub(super) flash: ByteCount,
+    /// What the others are scaled to; `None` for whole ones.
+    pub(super) disk: Option<ByteCount>,
+    /// Whether what is written can be read.
+    pub(super) keeps_data: bool,
+}
+
 /// Fresh drives of `capacity`, each with a volume, on one clock.
 pub(super) fn volumes(
     bench: &mut Bench<'_>,
@@ -35,15 +46,27 @@ pub(super) fn volumes(
     drives: &[(&str, &DriveVariant)],
     capacity: ByteCount,
 ) -> Result<Vec<Io>, LabError> {
+    let scale = Scale { flash: capacity, disk: Some(capacity), keeps_data: true };
+    volumes_of(bench, step, drives, scale)
+}
+
+/// Fresh drives, each with a volume, on one clock.
+pub(super) fn volumes_of(
+    bench: &mut Bench<'_>,
+    step: &str,
+    drives: &[(&str, &DriveVariant)],
+    scale: Scale,
+) -> Result<Vec<Io>, LabError> {
     let mut seeds = Rng::for_part(bench.seed, step);
     let mut volumes: Vec<Box<dyn Volume>> = Vec::new();
     for (name, variant) in drives {
         let failed = |why: String| LabError::step(step, &why);
         let profile = variant.profile(name).map_err(failed)?;
-        let options =
-            SimOptions { capacity: Some(capacity), seed: seeds.next_u64(), keep_data: true };
+        let is_filled = profile.needs_filling().map_err(|error| LabError::step(step, &error))?;
+        let capacity = if is_filled { Some(scale.flash) } else { scale.disk };
+        let options = SimOptions { capacity, seed: seeds.next_u64(), keep_data: scale.keeps_data };
         let mut device = profile.open(options).map_err(|error| LabError::step(step, &error))?;
-        if profile.needs_filling().map_err(|error| LabError::step(step, &error))? {
+        if is_filled {
             fill(device.as_mut(), step, bench.observer)?;
         }
         let volume = DeviceVolume::format(device).map_err(|error| LabError::step(step, &error))?;

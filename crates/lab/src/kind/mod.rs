@@ -9,6 +9,7 @@ pub mod aging;
 pub mod basic_operations;
 pub mod bench;
 mod beyond;
+pub mod bfs_placement;
 pub mod burst;
 pub mod clients;
 pub mod closed_form;
@@ -49,6 +50,8 @@ pub enum ExperimentKind {
     Aging(aging::Aging),
     /// Basic algorithms beyond memory.
     BasicOperations(basic_operations::BasicOperations),
+    /// A search by clusters, with clusters and pool on one drive or several.
+    BfsPlacement(bfs_placement::BfsPlacement),
     /// Sequential writes after bursts of random ones.
     Burst(burst::Burst),
     /// Many clients over one database.
@@ -137,6 +140,7 @@ impl ExperimentKind {
             Self::AccessPath(kind) => kind,
             Self::Aging(kind) => kind,
             Self::BasicOperations(kind) => kind,
+            Self::BfsPlacement(kind) => kind,
             Self::Burst(kind) => kind,
             Self::Clients(kind) => kind,
             Self::ClosedForm(kind) => kind,
@@ -168,6 +172,7 @@ impl ExperimentKind {
             Self::AccessPath(_) => "access_path",
             Self::Aging(_) => "aging",
             Self::BasicOperations(_) => "basic_operations",
+            Self::BfsPlacement(_) => "bfs_placement",
             Self::Burst(_) => "burst",
             Self::Clients(_) => "clients",
             Self::ClosedForm(_) => "closed_form",
