@@ -26,6 +26,7 @@ const INNER: [(&str, &str, &str); 23] = [
         "[measure.members.n]\nkind = 'disk'",
     ),
     ("measure.arrays.NAME", "dispersal", "[measure.arrays.n]"),
+    ("measure.placements.NAME", "bfs_placement", "[measure.placements.n]"),
     ("measure.arrays.NAME.coding", "dispersal", "[measure.arrays.n.coding]"),
     ("jobs: measure.sweep", "jobs", "[measure.sweep]"),
     ("jobs: measure.variants.NAME", "jobs", "[measure.variants.n]"),

@@ -8,10 +8,10 @@
 //!
 //! The graph is that of figure 4.1, the clusters are pieces of an Euler tour, all of the pool is outside, as
 //! in the paper of 2002. A graph of as many nodes as the report had is not searched: what a search asks for
-//! is counted ([`paths`]), and asked of whole drives, which lie as far apart and are as fast as they are.
-//! Of all paths one in `share` is asked for, side by side, and of all levels the first and `asked_levels`
-//! more, evenly drawn; times are multiplied by what was left out. Tests hold counts and bytes beside a search,
-//! and times beside one on the same drives. Series of each placement:
+//! is counted ([`paths`]), and asked of whole drives. Of all paths one in `share` is asked for, those that lie
+//! side by side, and of all levels the first and `asked_levels` more, evenly drawn; times are multiplied by
+//! what was left out. Tests hold counts and bytes beside a search, and times beside one on the same drives.
+//! Series of each placement:
 //!
 //! - at 0: `hours` of the phase with `cluster_nodes`, of which `cluster_hours` are reads of clusters and
 //!   `pool_hours` all else; `loads`, millions of clusters that were read; `best_cluster_nodes` of the closed
@@ -19,8 +19,8 @@
 //! - over c: `sweep_hours` and, of the closed form, `formula_hours`.
 //!
 //! 1. The processor takes no time.
-//! 2. A graph has no factor in common with a cluster (of twice the levels, of the steps): else all paths would
-//!    reach new clusters at the same levels, and the levels that are asked would tell nothing of others.
+//! 2. c and twice the levels, the steps of a path in the tour, have no factor in common: else paths would
+//!    reach new clusters at some levels alone, and the levels that are asked would tell nothing of others.
 
 mod asked;
 mod paths;
@@ -55,6 +55,10 @@ const LOADED_PARTS: u64 = 3;
 /// Requests by which a drive's random reads are measured, and bytes by which its scans are.
 const RANDOM_REQUESTS: u64 = 400;
 const SCANNED_BYTES: u64 = 256 << 20;
+/// What flash is scaled to for that, at most.
+const MEASURED_FLASH: ByteCount = ByteCount::mib(512);
+/// Nodes that are asked for, at most.
+const ASKED_NODES: u64 = 1 << 26;
 /// Bytes of a pool's list, of two entries.
 const LIST_BYTES: u64 = 2 * HELD_BYTES;
 
@@ -278,7 +282,7 @@ impl BfsPlacement {
         let profile = variant.profile(name).map_err(|error| LabError::step(step, &error))?;
         let is_filled = profile.needs_filling().map_err(|error| LabError::step(step, &error))?;
         let whole = profile.geometry.capacity();
-        let capacity = if is_filled { self.flash_capacity } else { whole };
+        let capacity = if is_filled { self.flash_capacity.min(MEASURED_FLASH) } else { whole };
         let block = self.cluster_block_bytes.0;
         let scanned = self.pool_block_bytes.0;
         on_drive(bench, step, (name, variant), capacity, |subject| {
@@ -386,20 +390,19 @@ impl BfsPlacement {
         Ok(Ok(taken))
     }
 
-    /// The most entries that are in the pool, of any c of a placement.
-    fn most_entries(&self, placement: &Placement) -> u64 {
-        let sizes = placement.sweep.iter().chain([&placement.cluster_nodes]);
-        let most = sizes.map(|&cluster_nodes| {
+    /// The most entries that are in the pool, and that a level reads, of any c of a placement.
+    fn most_entries(&self, placement: &Placement) -> [u64; 2] {
+        let (mut held, mut loaded) = (0, 0);
+        for &cluster_nodes in placement.sweep.iter().chain([&placement.cluster_nodes]) {
             let paths = self.paths(cluster_nodes);
-            let (levels, _) = paths.counts(|_| false);
             let mut state = PoolState::default();
-            let states = (0..).zip(levels).map(|(level, counts)| {
+            for (level, counts) in (0..).zip(paths.counts(|_| false).0) {
                 state = state.after(paths, level, counts);
-                state.kept + state.fresh
-            });
-            states.max().unwrap_or(0)
-        });
-        most.max().unwrap_or(0)
+                held = held.max(state.kept + state.fresh);
+                loaded = loaded.max(counts.loaded_entries);
+            }
+        }
+        [held, loaded]
     }
 
     /// Lays clusters and pool on drives, those of `clusters` and of `pool` among `ios`.
@@ -414,8 +417,9 @@ impl BfsPlacement {
         let paths = self.paths(placement.cluster_nodes);
         // Two regions of the pool; levels and runs take another, with room at its end.
         let levels = 4 * (pool.needed(paths.count, NODE_BYTES) + 1);
-        let runs = pool.needed(paths.entry_count(), LOADED_BYTES);
-        let region = pool.needed(self.most_entries(placement), HELD_BYTES).max(levels + runs) + 2;
+        let [held, loaded] = self.most_entries(placement);
+        let runs = pool.needed(loaded, LOADED_BYTES);
+        let region = pool.needed(held, HELD_BYTES).max(levels + runs) + 2;
         let region = region.next_multiple_of(placement.pool.len() as u64);
         let asker = Asker::new(to_index(u64::from(self.in_flight)) * ios.len());
         let sorted_in_memory = self.memory.0 / self.share / 8 * LOADED_PARTS / SORTED_BYTES;
@@ -475,6 +479,9 @@ impl Measurement for BfsPlacement {
         let most = 1 << 40;
         if self.node_count > most || self.node_count / self.levels / self.share < 64 {
             return Err("`node_count` must be 2^40 at most and leave 64 paths to ask for".into());
+        }
+        if self.node_count / self.share > ASKED_NODES {
+            return Err(format!("`share` must leave {ASKED_NODES} nodes at most to ask for"));
         }
         for size in [self.cluster_block_bytes, self.pool_block_bytes] {
             if !(512..=1 << 24).contains(&size.0) || !size.0.is_power_of_two() {
