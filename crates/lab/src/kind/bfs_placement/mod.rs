@@ -461,6 +461,16 @@ const fn greatest_common_divisor(left: u64, right: u64) -> u64 {
     if right == 0 { left } else { greatest_common_divisor(right, left % right) }
 }
 
+/// The nearest whole number, of a time or a rate.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "neither is negative, and a cast ends at the ends of the range"
+)]
+fn whole(value: f64) -> u64 {
+    value.round() as u64
+}
+
 fn hours(time_ns: f64) -> f64 {
     time_ns / 3.6e12
 }
@@ -525,8 +535,8 @@ impl Measurement for BfsPlacement {
         let pool = Self::together(&rates, &placement.pool);
         let taken = self.measure((name, placement), bench)?;
         let mut series = Self::series_of(name);
-        let random_read = Nanos(clusters.random_read_ns.round() as u64);
-        let best = best_cluster_nodes(random_read, pool.bytes_per_second as u64, LIST_BYTES);
+        let random_read = Nanos(whole(clusters.random_read_ns));
+        let best = best_cluster_nodes(random_read, whole(pool.bytes_per_second), LIST_BYTES);
         let (_, own) = taken[0];
         let values = [
             hours(own.cluster_ns + own.pool_ns),
