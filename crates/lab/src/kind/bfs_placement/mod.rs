@@ -8,7 +8,7 @@
 //!
 //! The graph is that of figure 4.1, the clusters are pieces of an Euler tour, all of the pool is outside, as
 //! in the paper of 2002. A graph of as many nodes as the report had is not searched: what a search asks for
-//! is counted ([`paths`]), and asked of whole drives. Of all paths one in `share` is asked for, those that lie
+//! is counted (`paths`), and asked of whole drives. Of all paths one in `share` is asked for, those that lie
 //! side by side, and of all levels the first and `asked_levels` more, evenly drawn; times are multiplied by
 //! what was left out. Tests hold counts and bytes beside a search, and times beside one on the same drives.
 //! Series of each placement:
