@@ -19,6 +19,7 @@ use super::overflow;
 use super::shape::write_image;
 use super::{Tree, Undo, corrupt};
 use crate::{ChangePages, ReadPages, StorageError};
+use std::cmp::Ordering;
 use std::ops::Range;
 
 /// The least fill that makes sense, in percent: a node with less would be merged.
@@ -117,14 +118,20 @@ impl BulkLoader {
     ) -> Result<(), StorageError> {
         self.tree.check_sizes(pages, key, value)?;
         let separator = match &self.last_key {
-            Some(last) if last.as_slice() == key => {
-                return Err(StorageError::Exists { what: "a key of a bulk load".to_owned() });
+            Some(last) => {
+                let common = common_bytes(last, key);
+                match last[common..].first().cmp(&key[common..].first()) {
+                    Ordering::Less => &key[..common + 1],
+                    Ordering::Equal => {
+                        let what = "a key of a bulk load".to_owned();
+                        return Err(StorageError::Exists { what });
+                    }
+                    Ordering::Greater => {
+                        let what = "the keys of a bulk load are not in ascending order".to_owned();
+                        return Err(StorageError::InvalidSetting { what });
+                    }
+                }
             }
-            Some(last) if last.as_slice() > key => {
-                let what = "the keys of a bulk load are not in ascending order".to_owned();
-                return Err(StorageError::InvalidSetting { what });
-            }
-            Some(last) => &key[..common_bytes(last, key) + 1],
             None => &[],
         };
         let chain;
@@ -139,7 +146,7 @@ impl BulkLoader {
             chain = overflow::write_to(pages, self.tree.file(), value, &numbers)?.to_bytes();
             (&chain[..], CellKind::Chain)
         };
-        if !self.levels[0].takes(key, payload, kind, self.fill_bytes) {
+        if !self.levels[0].add(key, payload, kind, self.fill_bytes) {
             if self.levels[0].page == 0 {
                 self.levels[0].page = self.meta.extend(1)?.start;
             }
@@ -147,8 +154,8 @@ impl BulkLoader {
             self.flush(pages, 0, next)?;
             self.levels[0].page = next;
             self.levels[0].lower = separator.to_vec();
+            self.levels[0].add(key, payload, kind, self.fill_bytes);
         }
-        self.levels[0].add(key, payload, kind);
         let last = self.last_key.get_or_insert_default();
         last.clear();
         last.extend_from_slice(key);
@@ -199,9 +206,7 @@ impl BulkLoader {
             return Ok(());
         }
         let kind = CellKind::Child(page);
-        if self.levels[level + 1].takes(&node.lower, &[], kind, self.fill_bytes) {
-            self.levels[level + 1].add(&node.lower, &[], kind);
-        } else {
+        if !self.levels[level + 1].add(&node.lower, &[], kind, self.fill_bytes) {
             self.flush(pages, level + 1, 0)?;
             let (first_child, lower) = (page, node.lower);
             self.levels[level + 1] = Staged { first_child, lower, ..Staged::default() };
@@ -252,25 +257,22 @@ impl Staged {
         self.cells.iter().map(bytes).sum()
     }
 
-    /// Whether another cell stays within `fill_bytes`; the first one always does.
-    fn takes(&self, key: &[u8], payload: &[u8], kind: CellKind, fill_bytes: usize) -> bool {
+    /// Adds a cell, if it stays within `fill_bytes`; the first one always does.
+    fn add(&mut self, key: &[u8], payload: &[u8], kind: CellKind, fill_bytes: usize) -> bool {
         let prefix_bytes = self.prefix_with(key);
-        let more_bytes = cell_bytes(&key[prefix_bytes..], payload, kind);
-        self.cells.is_empty()
-            || prefix_bytes + self.cells_bytes_under(prefix_bytes) + more_bytes <= fill_bytes
-    }
-
-    fn add(&mut self, key: &[u8], payload: &[u8], kind: CellKind) {
-        let prefix_bytes = self.prefix_with(key);
-        self.cells_bytes =
+        let cells_bytes =
             self.cells_bytes_under(prefix_bytes) + cell_bytes(&key[prefix_bytes..], payload, kind);
-        self.prefix_bytes = prefix_bytes;
+        if !self.cells.is_empty() && prefix_bytes + cells_bytes > fill_bytes {
+            return false;
+        }
+        (self.cells_bytes, self.prefix_bytes) = (cells_bytes, prefix_bytes);
         let key_at = self.bytes.len();
         self.bytes.extend_from_slice(key);
         let payload_at = self.bytes.len();
         self.bytes.extend_from_slice(payload);
         let payload = payload_at..self.bytes.len();
         self.cells.push(StagedCell { key: key_at..payload_at, payload, kind });
+        true
     }
 
     fn write(&self, page: &mut [u8], links: Links) -> Shape<()> {

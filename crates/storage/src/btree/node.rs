@@ -64,7 +64,19 @@ pub(super) fn fits_inline(usable_bytes: usize, key: &[u8], value: &[u8]) -> bool
 /// How many bytes two keys have in common at the front.
 #[inline]
 pub(super) fn common_bytes(one: &[u8], other: &[u8]) -> usize {
-    one.iter().zip(other).take_while(|(one, other)| one == other).count()
+    let mut common = 0;
+    // A word at a time, as long as both have one.
+    while let (Some(left), Some(right)) =
+        (one[common..].first_chunk::<8>(), other[common..].first_chunk::<8>())
+    {
+        let difference = u64::from_le_bytes(*left) ^ u64::from_le_bytes(*right);
+        if difference != 0 {
+            return common + (difference.trailing_zeros() / 8) as usize;
+        }
+        common += 8;
+    }
+    let rest = one[common..].iter().zip(&other[common..]);
+    common + rest.take_while(|(one, other)| one == other).count()
 }
 
 #[inline]
