@@ -1,6 +1,6 @@
 //! Nandu beside its peers, side by side in one run: its B+-tree, `cargo xtask compare-btree`, its joins,
-//! `cargo xtask compare-joins`, and its sorts and searches beyond memory,
-//! `cargo xtask compare-external`; the latter two are the modules of these names.
+//! `cargo xtask compare-joins`, its sorts and searches beyond memory, `cargo xtask compare-external`, and
+//! its XML documents, `cargo xtask compare-xml`; the latter three are the modules of these names.
 //!
 //! ```text
 //!   plan: for each r, round, phase, engine ─► a process of its own, inside a memory limit
@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Outside the building: nothing uses this crate. What is measured and what must be installed
-//! stands in `docs/compare.md`, `docs/compare-joins.md` and `docs/compare-external.md`.
+//! stands in `docs/compare.md`, `docs/compare-joins.md`, `docs/compare-external.md` and
+//! `docs/compare-xml.md`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the terminal")]
 
@@ -28,6 +29,7 @@ mod runs;
 mod stock;
 mod table;
 mod workload;
+mod xml;
 
 use clap::Parser;
 use std::fmt;
@@ -79,6 +81,10 @@ fn main() -> ExitCode {
         [_, word, rest @ ..] if word == external::COMPARISON => {
             let name = std::iter::once(word).chain(rest);
             external::run(&external::Options::parse_from(name))
+        }
+        [_, word, rest @ ..] if word == xml::COMPARISON => {
+            let name = std::iter::once(word).chain(rest);
+            xml::run(&xml::Options::parse_from(name))
         }
         [_, word, rest @ ..] if word == joins::COMPARISON => {
             let name = std::iter::once(word).chain(rest);

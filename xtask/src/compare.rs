@@ -22,6 +22,8 @@ pub(crate) enum Comparison {
     Joins,
     /// Sorts and searches beyond memory beside others.
     External,
+    /// XML documents beside others.
+    Xml,
 }
 
 /// Builds and runs the comparison in `root`.
@@ -33,6 +35,7 @@ pub(crate) fn run(root: &Path, comparison: Comparison, options: &Options) -> Res
         Comparison::Btree => ("compare-btree", None),
         Comparison::Joins => ("compare-joins", Some("joins")),
         Comparison::External => ("compare-external", Some("external")),
+        Comparison::Xml => ("compare-xml", Some("xml")),
     };
     let status = Command::new("cargo")
         .args(["run", "--quiet", "--release", "--package", "nandu-compare", "--manifest-path"])

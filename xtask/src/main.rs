@@ -50,6 +50,8 @@ enum Chore {
     /// Run the sort or the search beyond memory and its peers side by side and keep the table in
     /// results/.
     CompareExternal(compare::Options),
+    /// Import, look up and change an XML document beside its peers and keep the table in results/.
+    CompareXml(compare::Options),
     /// Run the benchmarks of the storage engine several times and keep the medians.
     BenchStorage(bench_storage::Options),
     /// Measure the store of XML documents on this disk several times, beside its targets, and keep the
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
         Chore::Fuzz(options) => fuzz::run(&root, &options),
         Chore::CompareJoins(options) => compare::run(&root, Comparison::Joins, &options),
         Chore::CompareExternal(options) => compare::run(&root, Comparison::External, &options),
+        Chore::CompareXml(options) => compare::run(&root, Comparison::Xml, &options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
