@@ -148,6 +148,19 @@ fn a_search_that_is_ended_goes_on_with_the_graph_that_was_built() {
 }
 
 #[test]
+fn another_source_may_be_searched_from_in_what_is_kept() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    make(directory, "line --nodes 4000");
+    killed(directory);
+    let asked = format!("{ASKED} --source 1000");
+    let expected = json_of(&stdout_of(directory, &words(&asked)));
+    let found = json_of(&stdout_of(directory, &words(&format!("{asked} --resume run"))));
+    assert_eq!((&found["levels"], &found["source"]), (&expected["levels"], &1000.into()));
+    assert_eq!(found["was_resumed"], true);
+}
+
+#[test]
 fn a_run_goes_on_only_where_all_is_as_it_was() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();
@@ -155,7 +168,10 @@ fn a_run_goes_on_only_where_all_is_as_it_was() {
     killed(directory);
     let resume = format!("{ASKED} --resume run");
     let refused = |line: &str, code, told: &str| assert_refused(directory, line, code, told);
-    refused(&format!("{resume} --source 3"), 2, "begun with --source 0, not 3");
+    let held = fs::File::open(directory.join("run")).unwrap();
+    held.lock().unwrap();
+    refused(&resume, 2, "another process works on it");
+    drop(held);
     refused(&format!("{resume} --block-size 8KiB"), 2, "begun with --block-size 4096, not 8192");
     refused(&format!("{ASKED} --keep run"), 2, "it is not empty");
     refused(&format!("{ASKED} --resume nowhere"), 2, "begin one with --keep");

@@ -42,7 +42,8 @@ pub use record::{By, Natural, Order, Record};
 pub use sort::{SortedStream, Sorter};
 pub use stack::Stack;
 pub use store::{
-    FileKind, IoCounts, KeptStore, KeptVector, Settings, Store, TRAILER_BYTES, TemporaryFile,
+    FileKind, IoCounts, KeptStore, KeptVector, Layout, Settings, Store, TRAILER_BYTES,
+    TemporaryFile,
 };
 pub use stream::{Ahead, Mapped, RecordStream};
 pub use vector::{Drain, Gathered, Gatherer, PagedVector, Scanner, Vector, VectorWriter};

@@ -194,6 +194,14 @@ impl BeyondArguments {
         self.check()?;
         let (mut volumes, mut directories) = (Vec::new(), Vec::new());
         for (index, device) in self.device.iter().enumerate() {
+            let target = &device.target;
+            if !target.starts_with("sim:") && !Path::new(target).exists() {
+                return Err(Failure::input(format!(
+                    "{}: no such directory; temporary files are made in one that there is, or on \
+                     sim:NAME",
+                    target.escape_debug()
+                )));
+            }
             let volume = match Target::parse(&device.target)? {
                 Target::Simulated(name) if keeping.is_some() => {
                     return Err(Failure::input(format!(

@@ -11,6 +11,7 @@
 //!    and renamed, and its directory synced.
 //! 2. Who goes on asks the same of the same file, by its size and the time of its last change.
 //! 3. What was kept goes when the work is done, or fails before anything was reached.
+//! 4. One process works on a directory: whoever comes while it does changes nothing there.
 
 use crate::command::beyond::{Keeping, Role, sync_folders};
 use crate::failure::Failure;
@@ -21,7 +22,7 @@ use nandu_base::hash::FixedHasher;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::hash::Hasher;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -121,6 +122,8 @@ pub(super) struct Kept {
     role: Role,
     /// Whether all stays when the program ends.
     stays: Arc<AtomicBool>,
+    /// Invariant 4.
+    _lock: File,
 }
 
 impl Kept {
@@ -131,6 +134,7 @@ impl Kept {
         };
         let (input_bytes, input_changed) = state_of(input)?;
         fs::create_dir_all(directory).map_err(|error| failed(&error))?;
+        let lock = lock("--keep", directory)?;
         let mut entries = fs::read_dir(directory).map_err(|error| failed(&error))?;
         // A run that was killed when it had just begun leaves a list that is not whole.
         let is_begun = |entry: &io::Result<fs::DirEntry>| {
@@ -148,14 +152,18 @@ impl Kept {
         let name = format!("{:016x}", hasher.finish());
         let (partial, reached, version) = (None, None, VERSION);
         let run = Run { version, name, asked, input_bytes, input_changed, partial, reached };
-        let kept = Self { directory: directory.to_path_buf(), run, role, stays: Arc::default() };
+        let stays = Arc::default();
+        let kept = Self { directory: directory.to_path_buf(), run, role, stays, _lock: lock };
         kept.write()?;
         Ok(kept)
     }
 
     /// Goes on with what was kept, if it was the same that was asked.
     fn resume(directory: &Path, input: &Path, role: Role, asked: &Asked) -> Result<Self, Failure> {
-        let run = read(&directory.join(NAME))?;
+        // Whoever finds no list is told so, not that there is no directory.
+        let (list, lock) = (directory.join(NAME), lock("--resume", directory));
+        let run = read(&list)?;
+        let lock = lock?;
         // From behind: first the file and the command, then its options.
         for (name, value) in asked.iter().rev() {
             let begun = run.asked.get(name).unwrap_or(&Value::Null);
@@ -177,7 +185,7 @@ impl Kept {
         }
         // Whatever goes wrong from here on, what was reached is not lost.
         let stays = Arc::new(AtomicBool::new(run.reached.is_some()));
-        Ok(Self { directory: directory.to_path_buf(), run, role, stays })
+        Ok(Self { directory: directory.to_path_buf(), run, role, stays, _lock: lock })
     }
 
     /// Where files are made and found.
@@ -263,6 +271,20 @@ impl Drop for Kept {
         let _ = fs::remove_file(self.directory.join(NEW_NAME));
         let _ = fs::remove_file(self.directory.join(NAME));
         let _ = fs::remove_dir(&self.directory);
+    }
+}
+
+/// Locks a directory for as long as the file is open, also by whatever ends the process.
+fn lock(option: &str, directory: &Path) -> Result<File, Failure> {
+    let failed = |error| Failure::system(format!("cannot lock {}", directory.display()), &error);
+    let file = File::open(directory).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Failure::input(format!(
+            "{option} {}: another process works on it; wait until it has ended",
+            directory.display()
+        ))),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
     }
 }
 

@@ -20,6 +20,7 @@
 mod blocks;
 mod buffers;
 mod kept;
+mod layout;
 mod room;
 mod temporary_file;
 
@@ -27,6 +28,7 @@ pub(crate) use blocks::{Blocks, Place};
 pub(crate) use buffers::{Buffers, ReadAhead, WriteBehind};
 pub(crate) use kept::misfit;
 pub use kept::{KeptStore, KeptVector};
+pub use layout::Layout;
 pub(crate) use room::Extent;
 pub use temporary_file::{FileKind, TemporaryFile};
 

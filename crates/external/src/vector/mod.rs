@@ -192,6 +192,12 @@ impl<R: Record> Vector<R> {
         ExternalError::OutOfRange { what: "a vector".to_owned(), index, count: self.len }
     }
 
+    /// Which blocks of the store it has, first to last.
+    #[cfg(test)]
+    pub(crate) fn block_numbers(&self) -> impl Iterator<Item = u64> {
+        (0..self.blocks.len()).map(|index| self.blocks.place(index).block)
+    }
+
     /// Asserts invariant 1, and that its blocks are in order.
     ///
     /// # Panics

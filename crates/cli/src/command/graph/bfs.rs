@@ -240,6 +240,7 @@ struct Work<'w> {
 /// Searches what the command names.
 pub(super) fn run(arguments: &BfsArguments, context: &Context) -> Result<(), Failure> {
     arguments.beyond.check()?;
+    arguments.check_source()?;
     let foresight = arguments.foresight()?;
     let asked = || arguments.asked();
     let mut kept = arguments.keep.kept(&arguments.file, Role::Flash, asked)?;
@@ -542,11 +543,22 @@ impl BfsArguments {
         Ok(Some(Foresight::new(Probe::of(profile, &self.beyond)?, self.expect_levels)))
     }
 
-    /// What has to be the same when a search goes on.
+    /// Refuses a source that is none of the nodes, where it is said how many there are.
+    fn check_source(&self) -> Result<(), Failure> {
+        match self.nodes {
+            Some(nodes) if self.source >= nodes => Err(Failure::input(format!(
+                "--source {}: of --nodes {nodes}, counted from 0, none has that number",
+                self.source
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// What has to be the same when a search goes on. Any node can be the source in a graph that is kept,
+    /// and in its clusters.
     fn asked(&self) -> Result<Asked, Failure> {
         let (devices, block_bytes) = self.beyond.of_kept()?;
         let options = [
-            ("--source", json!(self.source)),
             ("--algorithm", json!(self.algorithm)),
             ("--cluster-nodes", json!(self.cluster_nodes)),
             ("--format", json!(self.format.map(EdgeListKind::label))),

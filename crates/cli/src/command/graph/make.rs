@@ -124,6 +124,15 @@ struct Made<'a> {
 pub(super) fn run(arguments: &MakeArguments, context: &Context) -> Result<(), Failure> {
     let (class, to) = arguments.class.class();
     check_counts(class)?;
+    if let Some(packed) =
+        to.file.extension().filter(|end| ["gz", "zst"].iter().any(|name| end == name))
+    {
+        return Err(Failure::input(format!(
+            "{}: a list is written as it is; name it without .{} and pack it afterwards",
+            to.file.display(),
+            packed.display()
+        )));
+    }
     let of_name = || EdgeListKind::of_name(&to.file.to_string_lossy());
     let kind = to.format.or_else(of_name).unwrap_or(EdgeListKind::Text);
     kind.check(class.node_count())?;

@@ -1,54 +1,76 @@
-//! Rows of blocks on drives of an experiment, of which nobody looks at what is in them: requests are made
-//! as a store would make them, block by block round its drives, and the drives' clock tells.
+//! Blocks on drives of an experiment, of which nobody looks at what is in them: requests are made as the
+//! streams of a store make them, where its structures would lie, and the drives' clock tells.
 //!
 //! ```text
 //!   rows  ──a──a──a──►  each at the pace that has it end with the others;
 //!         ────B──────►  what is written behind what it is made of
 //! ```
 //!
-//! 1. Requests are waited for in the order in which they were made, so many are on their way at once.
+//! 1. Each row has so many requests on its way as a stream of a store, whatever the number of drives; they
+//!    are waited for in the order in which they were made.
 //! 2. Blocks of a store go round its drives: block i lies on drive i modulo their number.
+//! 3. A row that is drained gives a block back when the next one is at hand.
+//! 4. Who does not ask has structures grow and go all the same.
 
 use nandu_base::{Nanos, to_index};
 use nandu_device::{DeviceError, IoBuffer, Operation};
+use nandu_external::{ExternalError, Grant, Layout, Settings, Store};
 use nandu_storage::volume::{Io, IoOwner};
 use nandu_storage::{FileId, StorageError};
 use std::collections::VecDeque;
 
-/// A file on each of some drives, of blocks that go round them.
+/// A file on each of some drives, and a store that says where in them structures would lie.
 #[derive(Debug)]
-pub(super) struct Blocks {
+pub(super) struct Files {
     files: Vec<(Io, FileId)>,
     block_bytes: u64,
+    store: Store,
+}
+
+/// What is done with a row of blocks.
+#[derive(Debug)]
+enum Work<'r> {
+    Scan(&'r Layout),
+    /// Read, and given back.
+    Drain(&'r mut Layout),
+    Write(&'r mut Layout),
+    /// Read: those of these numbers.
+    Pick(&'r [u64]),
 }
 
 /// Blocks that are read or written one after the other.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Row<'b> {
-    blocks: &'b Blocks,
-    is_write: bool,
-    first: u64,
-    /// Where they do not lie in a row: the numbers of all.
-    picked: Option<&'b [u64]>,
+#[derive(Debug)]
+pub(super) struct Row<'r> {
+    files: &'r Files,
+    work: Work<'r>,
     all: u64,
-    done: u64,
+    asked: u64,
+    /// Blocks that were waited for, and that were given back.
+    taken: u64,
+    given_back: u64,
 }
 
-/// Who asks: requests on their way, and buffers for more.
+/// Who asks: requests of each row on their way, and buffers for more.
 #[derive(Debug)]
 pub(super) struct Asker {
     in_flight: usize,
-    flights: VecDeque<(Io, u64)>,
+    /// Whether drives are asked at all.
+    pub(super) is_asking: bool,
+    /// One more than the largest number of a block that was written.
+    pub(super) end_block: u64,
+    flights: Vec<VecDeque<(Io, u64)>>,
     spare: Vec<IoBuffer>,
 }
 
-impl Blocks {
-    pub(super) fn new(ios: &[Io], name: &str, block_bytes: u64) -> Result<Self, StorageError> {
+impl Files {
+    pub(super) fn new(ios: &[Io], name: &str, block_bytes: u64) -> Result<Self, ExternalError> {
         let files = ios.iter().map(|io| Ok((io.clone(), io.create(name)?)));
-        Ok(Self { files: files.collect::<Result<_, StorageError>>()?, block_bytes })
+        let files = files.collect::<Result<_, StorageError>>()?;
+        let settings = Settings { block_bytes: nandu_base::to_u32(block_bytes), in_flight: 0 };
+        Ok(Self { files, block_bytes, store: Store::new(ios, settings, Grant::new(0))? })
     }
 
-    /// Blocks for `count` records of `record_bytes`; a block has a head of eight bytes.
+    /// Blocks for `count` records of `record_bytes`; a block has a tail of eight bytes.
     pub(super) const fn needed(&self, count: u64, record_bytes: u64) -> u64 {
         count.div_ceil(self.records(record_bytes))
     }
@@ -58,44 +80,81 @@ impl Blocks {
         (self.block_bytes - 8) / record_bytes
     }
 
-    pub(super) const fn block_bytes(&self) -> u64 {
-        self.block_bytes
+    /// A structure without blocks.
+    pub(super) fn empty(&self) -> Layout {
+        Layout::new(&self.store)
     }
 
-    pub(super) const fn read(&self, first: u64, count: u64) -> Row<'_> {
-        Row { blocks: self, is_write: false, first, picked: None, all: count, done: 0 }
+    const fn row<'r>(&'r self, work: Work<'r>, all: u64) -> Row<'r> {
+        Row { files: self, work, all, asked: 0, taken: 0, given_back: 0 }
     }
 
-    /// Blocks that do not lie in a row.
-    pub(super) const fn pick<'b>(&'b self, picked: &'b [u64]) -> Row<'b> {
-        let all = picked.len() as u64;
-        Row { blocks: self, is_write: false, first: 0, picked: Some(picked), all, done: 0 }
+    pub(super) const fn scan<'r>(&'r self, layout: &'r Layout) -> Row<'r> {
+        self.row(Work::Scan(layout), layout.len())
     }
 
-    pub(super) const fn write(&self, first: u64, count: u64) -> Row<'_> {
-        Row { blocks: self, is_write: true, first, picked: None, all: count, done: 0 }
+    pub(super) const fn drain<'r>(&'r self, layout: &'r mut Layout) -> Row<'r> {
+        let all = layout.len();
+        self.row(Work::Drain(layout), all)
+    }
+
+    pub(super) const fn write<'r>(&'r self, layout: &'r mut Layout, count: u64) -> Row<'r> {
+        self.row(Work::Write(layout), count)
+    }
+
+    pub(super) const fn pick<'r>(&'r self, picked: &'r [u64]) -> Row<'r> {
+        self.row(Work::Pick(picked), picked.len() as u64)
     }
 }
 
 impl Row<'_> {
-    const fn is_done(&self) -> bool {
-        self.done == self.all
+    const fn is_write(&self) -> bool {
+        matches!(self.work, Work::Write(_))
     }
 
     /// When its next block comes, as a part of the whole: twice the numerator, and the denominator.
     fn due(&self) -> (u128, u128) {
-        (2 * u128::from(self.done) + 2 * u128::from(self.is_write), 2 * u128::from(self.all))
+        (2 * u128::from(self.asked) + 2 * u128::from(self.is_write()), 2 * u128::from(self.all))
+    }
+
+    /// The next block.
+    fn next(&mut self) -> Result<u64, ExternalError> {
+        let index = self.asked;
+        self.asked += 1;
+        match &mut self.work {
+            Work::Scan(layout) => Ok(layout.block(index)),
+            Work::Drain(layout) => Ok(layout.block(index - self.given_back)),
+            Work::Write(layout) => layout.push_back(),
+            Work::Pick(picked) => Ok(picked[to_index(index)]),
+        }
+    }
+
+    /// A block was waited for, or all were.
+    fn note_taken(&mut self, is_end: bool) {
+        self.taken += u64::from(!is_end);
+        match &mut self.work {
+            Work::Drain(layout) => {
+                while self.given_back + u64::from(!is_end) < self.taken {
+                    layout.pop_front();
+                    self.given_back += 1;
+                }
+            }
+            Work::Write(layout) if is_end => layout.finish(),
+            _ => {}
+        }
     }
 }
 
 impl Asker {
-    pub(super) fn new(in_flight: usize) -> Self {
-        Self { in_flight, flights: VecDeque::with_capacity(in_flight), spare: Vec::new() }
+    /// Rows have so many requests on their way.
+    pub(super) const fn new(in_flight: usize) -> Self {
+        let is_asking = false;
+        Self { in_flight, is_asking, end_block: 0, flights: Vec::new(), spare: Vec::new() }
     }
 
-    /// Waits for the oldest request.
-    fn take(&mut self) -> Result<(), StorageError> {
-        let Some((io, ticket)) = self.flights.pop_front() else { return Ok(()) };
+    /// Waits for the oldest request of a row.
+    fn take(&mut self, number: usize) -> Result<(), ExternalError> {
+        let (io, ticket) = self.flights[number].pop_front().expect("there is one on its way");
         let completion = io.wait(ticket);
         completion.result.map_err(|error: DeviceError| StorageError::Device {
             what: format!("asking {}", io.name()),
@@ -105,18 +164,20 @@ impl Asker {
         Ok(())
     }
 
-    /// Asks for one block.
-    pub(super) fn ask(
-        &mut self,
-        (blocks, block): (&Blocks, u64),
-        is_write: bool,
-    ) -> Result<(), StorageError> {
-        if self.flights.len() == self.in_flight {
-            self.take()?;
+    /// Asks for the next block of a row.
+    fn ask(&mut self, number: usize, row: &mut Row<'_>) -> Result<(), ExternalError> {
+        let block = row.next()?;
+        if row.is_write() {
+            self.end_block = self.end_block.max(block + 1);
         }
-        let drives = blocks.files.len() as u64;
-        let (io, file) = &blocks.files[to_index(block % drives)];
-        let byte_count = to_index(blocks.block_bytes);
+        if !self.is_asking {
+            row.note_taken(false);
+            return Ok(());
+        }
+        let Files { files, block_bytes, .. } = row.files;
+        let drives = files.len() as u64;
+        let (io, file) = &files[to_index(block % drives)];
+        let byte_count = to_index(*block_bytes);
         let fits = |buffer: &IoBuffer| buffer.len() == byte_count;
         let buffer = match self.spare.iter().rposition(fits) {
             Some(place) => self.spare.swap_remove(place),
@@ -125,36 +186,35 @@ impl Asker {
                 IoBuffer::with_alignment(byte_count, alignment)
             }
         };
-        let operation = if is_write { Operation::Write } else { Operation::Read };
-        let offset_bytes = block / drives * blocks.block_bytes;
+        let operation = if row.is_write() { Operation::Write } else { Operation::Read };
+        let offset_bytes = block / drives * block_bytes;
         let ticket = io.submit_ahead(IoOwner::Operator, *file, operation, offset_bytes, buffer)?;
-        self.flights.push_back((io.clone(), ticket));
+        self.flights[number].push_back((io.clone(), ticket));
+        if self.flights[number].len() > self.in_flight {
+            self.take(number)?;
+            row.note_taken(false);
+        }
         Ok(())
     }
 
     /// Asks for all blocks of `rows`, side by side, and waits for them.
-    pub(super) fn flow(&mut self, rows: &mut [Row<'_>]) -> Result<(), StorageError> {
+    pub(super) fn flow(&mut self, rows: &mut [Row<'_>]) -> Result<(), ExternalError> {
+        self.flights.resize_with(rows.len().max(self.flights.len()), VecDeque::new);
         loop {
-            let next = rows.iter_mut().filter(|row| !row.is_done()).min_by(|left, right| {
+            let left = rows.iter_mut().enumerate().filter(|(_, row)| row.asked < row.all);
+            let next = left.min_by(|(_, left), (_, right)| {
                 let ((left, of_left), (right, of_right)) = (left.due(), right.due());
                 (left * of_right).cmp(&(right * of_left))
             });
-            let Some(row) = next else { break };
-            let block = match row.picked {
-                Some(picked) => picked[to_index(row.done)],
-                None => row.first + row.done,
-            };
-            let (at, is_write) = ((row.blocks, block), row.is_write);
-            row.done += 1;
-            self.ask(at, is_write)?;
+            let Some((number, row)) = next else { break };
+            self.ask(number, row)?;
         }
-        self.finish()
-    }
-
-    /// Waits for all that is on its way.
-    pub(super) fn finish(&mut self) -> Result<(), StorageError> {
-        while !self.flights.is_empty() {
-            self.take()?;
+        for (number, row) in rows.iter_mut().enumerate() {
+            while !self.flights[number].is_empty() {
+                self.take(number)?;
+                row.note_taken(false);
+            }
+            row.note_taken(true);
         }
         Ok(())
     }

@@ -8,7 +8,7 @@
 //!
 //! The graph is that of figure 4.1, the clusters are pieces of an Euler tour, all of the pool is outside, as
 //! in the paper of 2002. A graph of as many nodes as the report had is not searched: what a search asks for
-//! is counted (`paths`), and asked of whole drives. Of all paths one in `share` is asked for, those that lie
+//! is counted (`paths`), and asked of whole disks and of flash of the same speed. Of all paths one in `share` is asked for, those that lie
 //! side by side, and of all levels the first and `asked_levels` more, evenly drawn; times are multiplied by
 //! what was left out. Tests hold counts and bytes beside a search, and times beside one on the same drives.
 //! Series of each placement:
@@ -27,17 +27,15 @@ mod paths;
 
 use super::Measurement;
 use super::bench::Bench;
-use super::beyond::{Scale, volumes_of};
+use super::beyond::{Scale, outcome_of, volumes_of};
 use super::drive::{Drives, on_drive, targets};
-use super::site::check_cancelled;
 use crate::error::LabError;
 use crate::outcome::Series;
-use asked::{Asker, Blocks};
+use asked::{Asker, Files};
 use nandu_base::{ByteCount, Nanos, Rng, to_index};
-use nandu_external::Io;
 use nandu_external::graph::best_cluster_nodes;
+use nandu_external::{ExternalError, Io, Layout};
 use nandu_probe::{Access, Limit, text};
-use nandu_storage::StorageError;
 use paths::{Cluster, LevelCounts, Paths};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -57,6 +55,8 @@ const RANDOM_REQUESTS: u64 = 400;
 const SCANNED_BYTES: u64 = 256 << 20;
 /// What flash is scaled to for that, at most.
 const MEASURED_FLASH: ByteCount = ByteCount::mib(512);
+/// Blocks of the pool that a search has in memory, at least: levels, streams and sorts.
+const LEAST_BLOCKS: u64 = 48;
 /// Nodes that are asked for, at most.
 const ASKED_NODES: u64 = 1 << 26;
 /// Bytes of a pool's list, of two entries.
@@ -87,7 +87,7 @@ pub struct BfsPlacement {
     /// A block of the pool and of what is sorted.
     #[serde(deserialize_with = "text::size")]
     pub pool_block_bytes: ByteCount,
-    /// Requests on their way to each drive.
+    /// Requests of a stream on their way beside its block at hand.
     pub in_flight: u32,
     /// What drives of flash, which are written full before, are scaled to; disks are whole.
     #[serde(deserialize_with = "text::size")]
@@ -135,35 +135,40 @@ struct Taken {
     loads: f64,
 }
 
-/// A search that is asked for: drives, and where on them things lie.
+/// Drives with clusters and a pool, and who asks them.
 struct Site {
     ios: Vec<Io>,
-    clusters: Blocks,
-    pool: Blocks,
+    clusters: Files,
+    pool: Files,
     asker: Asker,
-    /// Blocks of a region of the pool's files; there are three: two that the pool takes by turns, and one of
-    /// levels and runs.
-    region: u64,
     /// Entries that are sorted in memory.
     sorted_in_memory: u64,
+    /// Nodes of a level that stay in memory.
+    nodes_in_memory: u64,
 }
 
-/// The pool between two levels, in entries: what a scan left, what clusters brought since; and which region
-/// has it.
-#[derive(Clone, Copy, Debug, Default)]
-struct PoolState {
+/// Where a search has got to: its pool in entries, what a scan left and what clusters brought since, and
+/// where the structures lie.
+struct Progress {
     kept: u64,
     fresh: u64,
-    region: u64,
+    kept_run: Layout,
+    fresh_run: Layout,
+    before: Layout,
+    current: Layout,
 }
 
-impl PoolState {
-    /// What a level leaves.
-    fn after(self, paths: Paths, level: u64, counts: LevelCounts) -> Self {
+impl Progress {
+    fn new(pool: &Files) -> Self {
+        let [kept_run, fresh_run, before, current] = [(); 4].map(|()| pool.empty());
+        Self { kept: 0, fresh: 0, kept_run, fresh_run, before, current }
+    }
+
+    /// Entries of the pool after a level: what its scan leaves, and what its clusters bring.
+    const fn after(&self, paths: Paths, level: u64, counts: LevelCounts) -> (u64, u64) {
         let found = paths.nodes_of(level) - counts.used_lists;
         let kept = self.kept + self.fresh - found * entries_of(paths, level);
-        let fresh = counts.loaded_entries - counts.used_lists * entries_of(paths, level);
-        Self { kept, fresh, region: 1 - self.region }
+        (kept, counts.loaded_entries - counts.used_lists * entries_of(paths, level))
     }
 }
 
@@ -177,62 +182,75 @@ const fn entries_of(paths: Paths, level: u64) -> u64 {
 }
 
 impl Site {
-    /// Does what a search does at `level`, from `pool`; how long clusters and all else took.
-    fn ask_level(
+    /// Does what a search does at `level`; how long clusters and all else took.
+    fn go_through(
         &mut self,
         (paths, level): (Paths, u64),
-        (state, counts): (PoolState, LevelCounts),
+        progress: &mut Progress,
+        counts: LevelCounts,
         clusters: &[Cluster],
-    ) -> Result<(Nanos, Nanos), StorageError> {
-        let Self { ios, clusters: lists, pool, asker, region, sorted_in_memory } = self;
+    ) -> Result<(Nanos, Nanos), ExternalError> {
+        let Self { ios, clusters: lists, pool, asker, .. } = self;
         let began = Asker::now(ios);
-        let nodes = paths.nodes_of(level);
-        let is_written = nodes * KEPT_NODE_BYTES > pool.block_bytes();
-        let node_blocks = if is_written { pool.needed(nodes, NODE_BYTES) } else { 0 };
-        // Levels lie side by side: the one before, this one, the next, and those of it that are wanted.
-        let place = |number: u64| 2 * *region + number * node_blocks;
-        let [before, current, next, wanted] = [0, 1, 2, 3].map(place);
-        asker.flow(&mut [pool.read(current, node_blocks), pool.write(wanted, node_blocks)])?;
-        let after = state.after(paths, level, counts);
-        let (from, to) = (state.region * *region, after.region * *region);
-        let [kept, fresh] = [state.kept, state.fresh].map(|count| pool.needed(count, HELD_BYTES));
-        let left = pool.needed(after.kept, HELD_BYTES);
+        let (kept, fresh) = progress.after(paths, level, counts);
+        let blocks_of_level = |level: u64| match paths.nodes_of(level) {
+            nodes if nodes > self.nodes_in_memory => pool.needed(nodes, NODE_BYTES),
+            _ => 0,
+        };
+        let mut wanted = pool.empty();
         asker.flow(&mut [
-            pool.read(wanted, node_blocks),
-            pool.read(from, kept),
-            pool.read(from + kept, fresh),
-            pool.write(to, left),
+            pool.scan(&progress.current),
+            pool.write(&mut wanted, blocks_of_level(level)),
         ])?;
+        let mut left = pool.empty();
+        asker.flow(&mut [
+            pool.scan(&wanted),
+            pool.drain(&mut progress.kept_run),
+            pool.drain(&mut progress.fresh_run),
+            pool.write(&mut left, pool.needed(kept, HELD_BYTES)),
+        ])?;
+        (progress.kept, progress.kept_run) = (kept, left);
+        drop(wanted);
         let scanned = Asker::now(ios);
-        let picked = blocks_of(clusters, lists.records(ENTRY_BYTES));
-        let is_sorted_outside = counts.loaded_entries > *sorted_in_memory;
-        let run_blocks = match is_sorted_outside {
+        let picked = if asker.is_asking {
+            blocks_of(clusters, lists.records(ENTRY_BYTES))
+        } else {
+            Vec::new()
+        };
+        let run_blocks = match counts.loaded_entries > self.sorted_in_memory {
             true => pool.needed(counts.loaded_entries, LOADED_BYTES),
             false => 0,
         };
-        let runs = place(4);
-        asker.flow(&mut [lists.pick(&picked), pool.write(runs, run_blocks)])?;
+        let mut runs = pool.empty();
+        asker.flow(&mut [lists.pick(&picked), pool.write(&mut runs, run_blocks)])?;
         let loaded = Asker::now(ios);
-        let brought = pool.needed(after.fresh, HELD_BYTES);
+        let mut brought = pool.empty();
         asker.flow(&mut [
-            pool.read(runs, run_blocks),
-            pool.read(current, node_blocks),
-            pool.write(to + left, brought),
+            pool.drain(&mut runs),
+            pool.scan(&progress.current),
+            pool.write(&mut brought, pool.needed(fresh, HELD_BYTES)),
         ])?;
+        (progress.fresh, progress.fresh_run) = (fresh, brought);
+        let mut next = pool.empty();
+        let next_blocks = if level < paths.levels { blocks_of_level(level + 1) } else { 0 };
         asker.flow(&mut [
-            pool.read(before, node_blocks),
-            pool.read(current, node_blocks),
-            pool.write(next, node_blocks),
+            pool.scan(&progress.before),
+            pool.scan(&progress.current),
+            pool.write(&mut next, next_blocks),
         ])?;
+        progress.before = std::mem::replace(&mut progress.current, next);
         let cluster_ns = loaded.saturating_sub(scanned);
         Ok((cluster_ns, Asker::now(ios).saturating_sub(began).saturating_sub(cluster_ns)))
     }
 
-    /// Writes all that is read before it is written: clusters, and the files of the pool.
-    fn fill(&mut self, cluster_blocks: u64) -> Result<(), StorageError> {
-        let Self { clusters, pool, asker, region, .. } = self;
-        asker.flow(&mut [clusters.write(0, cluster_blocks)])?;
-        asker.flow(&mut [pool.write(0, 3 * *region)])
+    /// Writes what is read before it is written: so many blocks of clusters, and the pool's files as far as
+    /// structures ever lay in them.
+    fn fill(&mut self, cluster_blocks: u64) -> Result<(), ExternalError> {
+        let Self { clusters, pool, asker, .. } = self;
+        let pool_blocks = asker.end_block;
+        asker.is_asking = true;
+        asker.flow(&mut [clusters.write(&mut clusters.empty(), cluster_blocks)])?;
+        asker.flow(&mut [pool.write(&mut pool.empty(), pool_blocks)])
     }
 }
 
@@ -325,6 +343,11 @@ impl BfsPlacement {
         if placement.clusters.is_empty() || placement.pool.is_empty() {
             return Err(format!("placement `{name}` needs drives for `clusters` and for `pool`"));
         }
+        let is_twice =
+            |names: &[String]| (1..names.len()).any(|at| names[..at].contains(&names[at]));
+        if is_twice(&placement.clusters) || is_twice(&placement.pool) {
+            return Err(format!("placement `{name}` names a drive twice"));
+        }
         let unknown =
             { Self::names(placement) }.into_iter().find(|drive| !self.drives.contains_key(*drive));
         if let Some(drive) = unknown {
@@ -357,52 +380,31 @@ impl BfsPlacement {
         asked
     }
 
-    /// Asks for the levels that are drawn, and asks whether to go on before each.
-    fn search<E>(
+    /// Goes through all levels, asks drives at those of `asked`, each of which stands for so many, and looks
+    /// whether to go on before each.
+    fn search(
         &self,
         site: &mut Site,
         cluster_nodes: u64,
-        rng: &mut Rng,
-        go_on: &mut dyn FnMut() -> Result<(), E>,
-    ) -> Result<Result<Taken, StorageError>, E> {
+        asked: &[(u64, f64)],
+        go_on: &mut dyn FnMut() -> Result<(), ExternalError>,
+    ) -> Result<Taken, ExternalError> {
         let paths = self.paths(cluster_nodes);
-        let asked = self.asked(rng);
         let weight = |level| asked.iter().find(|&&(other, _)| other == level);
         let (levels, clusters) = paths.counts(|level| weight(level).is_some());
         let mut taken = Taken::default();
-        let mut state = PoolState::default();
+        let mut progress = Progress::new(&site.pool);
         for (level, counts) in (0..).zip(&levels) {
             go_on()?;
-            if let Some(&(_, weight)) = weight(level) {
-                let lists = &clusters[to_index(level)];
-                let (cluster, pool) = match site.ask_level((paths, level), (state, *counts), lists)
-                {
-                    Ok(times) => times,
-                    Err(error) => return Ok(Err(error)),
-                };
-                let scale = weight * self.share as f64;
-                taken.cluster_ns += cluster.0 as f64 * scale;
-                taken.pool_ns += pool.0 as f64 * scale;
-            }
+            site.asker.is_asking = weight(level).is_some();
+            let lists = &clusters[to_index(level)];
+            let (cluster, pool) = site.go_through((paths, level), &mut progress, *counts, lists)?;
+            let scale = weight(level).map_or(0.0, |&(_, weight)| weight * self.share as f64);
+            taken.cluster_ns += cluster.0 as f64 * scale;
+            taken.pool_ns += pool.0 as f64 * scale;
             taken.loads += counts.loads as f64 * self.share as f64;
-            state = state.after(paths, level, *counts);
         }
-        Ok(Ok(taken))
-    }
-
-    /// The most entries that are in the pool, and that a level reads, of any c of a placement.
-    fn most_entries(&self, placement: &Placement) -> [u64; 2] {
-        let (mut held, mut loaded) = (0, 0);
-        for &cluster_nodes in placement.sweep.iter().chain([&placement.cluster_nodes]) {
-            let paths = self.paths(cluster_nodes);
-            let mut state = PoolState::default();
-            for (level, counts) in (0..).zip(paths.counts(|_| false).0) {
-                state = state.after(paths, level, counts);
-                held = held.max(state.kept + state.fresh);
-                loaded = loaded.max(counts.loaded_entries);
-            }
-        }
-        [held, loaded]
+        Ok(taken)
     }
 
     /// Lays clusters and pool on drives, those of `clusters` and of `pool` among `ios`.
@@ -411,21 +413,19 @@ impl BfsPlacement {
         placement: &Placement,
         ios: Vec<Io>,
         (clusters, pool): (&[Io], &[Io]),
-    ) -> Result<Site, StorageError> {
-        let clusters = Blocks::new(clusters, "clusters", self.cluster_block_bytes.0)?;
-        let pool = Blocks::new(pool, "pool", self.pool_block_bytes.0)?;
-        let paths = self.paths(placement.cluster_nodes);
-        // Two regions of the pool; levels and runs take another, with room at its end.
-        let levels = 4 * (pool.needed(paths.count, NODE_BYTES) + 1);
-        let [held, loaded] = self.most_entries(placement);
-        let runs = pool.needed(loaded, LOADED_BYTES);
-        let region = pool.needed(held, HELD_BYTES).max(levels + runs) + 2;
-        let region = region.next_multiple_of(placement.pool.len() as u64);
-        let asker = Asker::new(to_index(u64::from(self.in_flight)) * ios.len());
+    ) -> Result<Site, ExternalError> {
+        let clusters = Files::new(clusters, "clusters", self.cluster_block_bytes.0)?;
+        let pool = Files::new(pool, "pool", self.pool_block_bytes.0)?;
+        let asker = Asker::new(to_index(u64::from(self.in_flight)));
         let sorted_in_memory = self.memory.0 / self.share / 8 * LOADED_PARTS / SORTED_BYTES;
-        let mut site = Site { ios, clusters, pool, asker, region, sorted_in_memory };
-        let cluster_blocks = site.clusters.needed(paths.entry_count(), ENTRY_BYTES);
-        site.fill(cluster_blocks)?;
+        let nodes_in_memory = self.pool_block_bytes.0 / self.share / KEPT_NODE_BYTES;
+        let mut site = Site { ios, clusters, pool, asker, sorted_in_memory, nodes_in_memory };
+        // Without asking, to see how far structures will lie.
+        for &cluster_nodes in placement.sweep.iter().chain([&placement.cluster_nodes]) {
+            self.search(&mut site, cluster_nodes, &[], &mut || Ok(()))?;
+        }
+        let entries = self.paths(placement.cluster_nodes).entry_count();
+        site.fill(site.clusters.needed(entries, ENTRY_BYTES))?;
         Ok(site)
     }
 
@@ -435,7 +435,6 @@ impl BfsPlacement {
         (name, placement): (&str, &Placement),
         bench: &mut Bench<'_>,
     ) -> Result<Vec<(u64, Taken)>, LabError> {
-        let failed = |error: StorageError| LabError::step(name, &error);
         let names = Self::names(placement);
         let drives: Vec<_> = names.iter().map(|&drive| (drive, &self.drives[drive])).collect();
         let scale = Scale { flash: self.flash_capacity, disk: None, keeps_data: false };
@@ -445,13 +444,18 @@ impl BfsPlacement {
             wanted.iter().filter_map(place).map(|index| ios[index].clone()).collect()
         };
         let (clusters, pool) = (those(&placement.clusters), those(&placement.pool));
-        let mut site = self.site(placement, ios, (&clusters, &pool)).map_err(failed)?;
+        let mut site = outcome_of(name, self.site(placement, ios, (&clusters, &pool)))?;
         let mut rng = Rng::for_part(bench.seed, "levels that are asked for");
         let sizes = [placement.cluster_nodes].into_iter().chain(placement.sweep.iter().copied());
         let mut taken = Vec::new();
         for size in sizes {
-            let found = self.search(&mut site, size, &mut rng, &mut || check_cancelled(bench))?;
-            taken.push((size, found.map_err(failed)?));
+            let asked = self.asked(&mut rng);
+            let mut go_on = || match bench.observer.is_cancelled() {
+                true => Err(ExternalError::Cancelled),
+                false => Ok(()),
+            };
+            let found = self.search(&mut site, size, &asked, &mut go_on);
+            taken.push((size, outcome_of(name, found)?));
         }
         Ok(taken)
     }
@@ -497,6 +501,9 @@ impl Measurement for BfsPlacement {
             if !(512..=1 << 24).contains(&size.0) || !size.0.is_power_of_two() {
                 return Err("blocks must be of a power of two, from 512 to 16 MiB".into());
             }
+        }
+        if self.memory.0 < LEAST_BLOCKS * self.pool_block_bytes.0 {
+            return Err(format!("`memory` must have {LEAST_BLOCKS} blocks of the pool at least"));
         }
         for (name, variant) in &self.drives {
             let whole = variant.profile(name)?.geometry.capacity();
