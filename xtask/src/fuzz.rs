@@ -25,7 +25,21 @@ const LIMITS: [&str; 3] = ["-rss_limit_mb=2048", "-timeout=30", "-max_len=32768"
 /// Crates whose example `fuzz_corpus` makes samples.
 const SAMPLING_PACKAGES: [&str; 2] = ["nandu-storage", "nandu-load"];
 /// Samples of the targets that no example makes any for.
-const SAMPLES: [(&str, &str, &[u8]); 8] = [
+const SAMPLES: [(&str, &str, &[u8]); 13] = [
+    // The first byte says in which mapping, and with indexes below 128.
+    (
+        "xml_document",
+        "names",
+        b"\x00<a:b xmlns:a='u' xmlns='v' c='1' a:d='&lt;'>t<e/>&#65;<![CDATA[<x>]]></a:b>",
+    ),
+    (
+        "xml_document",
+        "head",
+        b"\x01<?xml version='1.0'?><!DOCTYPE r [<!ENTITY e 'x<y>z</y>'>]><r>&e;<!--c--><?p d?></r>",
+    ),
+    ("xml_document", "plain", b"\x82<r><o id='7'>12.5</o>\r\n<o id='8'/></r>\n"),
+    ("xpath", "path", b"//order[@id = '17' or price > 3.5]/item[last()]"),
+    ("xpath", "call", b"concat(string(//order[2]/@p:kind), ' ', sum(//price[. < 9]) div 2)"),
     ("manifest", "one-file", b"nandu volume 2\nmade 1\nfile 3 0 a\n"),
     ("setting", "capacity", b"capacity=64 MiB\nsector_bytes=512\n"),
     ("setting", "ssd", b"ssd.over_provisioning_ppm=70000\nssd.ftl.unit_bytes=4096\n"),
