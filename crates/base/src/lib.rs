@@ -23,4 +23,6 @@ pub use histogram::{LatencyHistogram, LatencySummary};
 pub use memory::{LARGE_PAGE_BYTES, has_room, prefer_large_pages, zeros};
 pub use permutation::Permutation;
 pub use random::Rng;
-pub use units::{ByteCount, Lpn, Nanos, Picojoules, Ppn, SectorIndex, to_index, to_u32};
+pub use units::{
+    ByteCount, Lpn, Nanos, Picojoules, Ppn, SectorIndex, greatest_common_divisor, to_index, to_u32,
+};

@@ -265,6 +265,15 @@ pub fn to_u32(value: u64) -> u32 {
     u32::try_from(value).expect("count past 32 bits")
 }
 
+/// The largest number that divides both; of 0 and another one the other.
+#[must_use]
+pub const fn greatest_common_divisor(mut left: u64, mut right: u64) -> u64 {
+    while right > 0 {
+        (left, right) = (right, left % right);
+    }
+    left
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,7 @@
 //! How a trace is read.
 
 use crate::{AddressMap, TraceError, TraceFormat};
+use nandu_base::greatest_common_divisor;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -77,13 +78,6 @@ impl SpeedUp {
         let product = u128::from(since_start_ns) * u128::from(self.denominator);
         u64::try_from(product / u128::from(self.numerator)).ok()
     }
-}
-
-const fn greatest_common_divisor(mut left: u64, mut right: u64) -> u64 {
-    while right > 0 {
-        (left, right) = (right, left % right);
-    }
-    left
 }
 
 impl fmt::Display for SpeedUp {

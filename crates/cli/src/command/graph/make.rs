@@ -124,16 +124,13 @@ struct Made<'a> {
 pub(super) fn run(arguments: &MakeArguments, context: &Context) -> Result<(), Failure> {
     let (class, to) = arguments.class.class();
     check_counts(class)?;
-    if let Some(packed) =
-        to.file.extension().filter(|end| ["gz", "zst"].iter().any(|name| end == name))
-    {
+    let name = to.file.to_string_lossy();
+    if let Some(end) = EdgeListKind::packed_end(&name) {
         return Err(Failure::input(format!(
-            "{}: a list is written as it is; name it without .{} and pack it afterwards",
-            to.file.display(),
-            packed.display()
+            "{name}: a list is written as it is; name it without {end} and pack it afterwards"
         )));
     }
-    let of_name = || EdgeListKind::of_name(&to.file.to_string_lossy());
+    let of_name = || EdgeListKind::of_name(&name);
     let kind = to.format.or_else(of_name).unwrap_or(EdgeListKind::Text);
     kind.check(class.node_count())?;
     if to.file == Path::new("-") {

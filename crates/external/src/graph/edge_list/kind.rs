@@ -55,12 +55,20 @@ impl EdgeListKind {
         Self::ALL.into_iter().find(|kind| kind.label() == label)
     }
 
+    /// The end of a file's name that says by what it is packed, in small letters.
+    #[must_use]
+    pub fn packed_end(file: &str) -> Option<&'static str> {
+        let lower = file.to_ascii_lowercase();
+        [".gz", ".zst"].into_iter().find(|end| lower.ends_with(end))
+    }
+
     /// The kind that the end of a file's name says, if it says one; what it was packed by may stand
     /// behind.
     #[must_use]
     pub fn of_name(file: &str) -> Option<Self> {
         let lower = file.to_ascii_lowercase();
-        let bare = [".gz", ".zst"].iter().find_map(|end| lower.strip_suffix(end)).unwrap_or(&lower);
+        let bare =
+            Self::packed_end(&lower).and_then(|end| lower.strip_suffix(end)).unwrap_or(&lower);
         match Path::new(bare).extension()?.to_str()? {
             "u32" => Some(Self::PairsU32),
             "u64" => Some(Self::PairsU64),

@@ -129,19 +129,27 @@ impl Row<'_> {
         }
     }
 
-    /// A block was waited for, or all were.
-    fn note_taken(&mut self, is_end: bool) {
-        self.taken += u64::from(!is_end);
-        match &mut self.work {
-            Work::Drain(layout) => {
-                while self.given_back + u64::from(!is_end) < self.taken {
-                    layout.pop_front();
-                    self.given_back += 1;
-                }
-            }
-            Work::Write(layout) if is_end => layout.finish(),
-            _ => {}
+    /// A block was waited for, and is at hand.
+    fn note_taken(&mut self) {
+        self.taken += 1;
+        self.give_back(self.taken - 1);
+    }
+
+    /// All blocks were waited for.
+    fn finish(&mut self) {
+        self.give_back(self.taken);
+        if let Work::Write(layout) = &mut self.work {
+            layout.finish();
         }
+    }
+
+    /// So many blocks of what is drained are of no more use.
+    fn give_back(&mut self, count: u64) {
+        let Work::Drain(layout) = &mut self.work else { return };
+        for _ in self.given_back..count {
+            layout.pop_front();
+        }
+        self.given_back = count;
     }
 }
 
@@ -171,7 +179,7 @@ impl Asker {
             self.end_block = self.end_block.max(block + 1);
         }
         if !self.is_asking {
-            row.note_taken(false);
+            row.note_taken();
             return Ok(());
         }
         let Files { files, block_bytes, .. } = row.files;
@@ -192,7 +200,7 @@ impl Asker {
         self.flights[number].push_back((io.clone(), ticket));
         if self.flights[number].len() > self.in_flight {
             self.take(number)?;
-            row.note_taken(false);
+            row.note_taken();
         }
         Ok(())
     }
@@ -212,9 +220,9 @@ impl Asker {
         for (number, row) in rows.iter_mut().enumerate() {
             while !self.flights[number].is_empty() {
                 self.take(number)?;
-                row.note_taken(false);
+                row.note_taken();
             }
-            row.note_taken(true);
+            row.finish();
         }
         Ok(())
     }

@@ -32,7 +32,7 @@ use super::drive::{Drives, on_drive, targets};
 use crate::error::LabError;
 use crate::outcome::Series;
 use asked::{Asker, Files};
-use nandu_base::{ByteCount, Nanos, Rng, to_index};
+use nandu_base::{ByteCount, Nanos, Rng, greatest_common_divisor, to_index};
 use nandu_external::graph::best_cluster_nodes;
 use nandu_external::{ExternalError, Io, Layout};
 use nandu_probe::{Access, Limit, text};
@@ -461,10 +461,6 @@ impl BfsPlacement {
     }
 }
 
-const fn greatest_common_divisor(left: u64, right: u64) -> u64 {
-    if right == 0 { left } else { greatest_common_divisor(right, left % right) }
-}
-
 /// The nearest whole number, of a time or a rate.
 #[allow(
     clippy::cast_possible_truncation,
@@ -540,7 +536,7 @@ impl Measurement for BfsPlacement {
         }
         let clusters = Self::together(&rates, &placement.clusters);
         let pool = Self::together(&rates, &placement.pool);
-        let taken = self.measure((name, placement), bench)?;
+        let mut taken = self.measure((name, placement), bench)?;
         let mut series = Self::series_of(name);
         let random_read = Nanos(whole(clusters.random_read_ns));
         let best = best_cluster_nodes(random_read, whole(pool.bytes_per_second), LIST_BYTES);
@@ -555,7 +551,6 @@ impl Measurement for BfsPlacement {
         for (series, value) in series.iter_mut().zip(values) {
             series.points.push((0.0, value));
         }
-        let mut taken = taken;
         taken.sort_by_key(|&(size, _)| size);
         taken.dedup_by_key(|&mut (size, _)| size);
         for (size, taken) in taken {
