@@ -40,8 +40,9 @@ pub(crate) struct Options {
     /// Seed of documents and transactions.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Where databases are made; on the disk that is measured.
-    #[arg(long, default_value = "out/bench-xml")]
+    /// Where the directory bench-xml is made, which has the databases and goes at the end; on the disk that
+    /// is measured.
+    #[arg(long, default_value = "out")]
     directory: PathBuf,
     /// Where `targets.json` is kept, such as results/MACHINE/xml; without it figures are shown only.
     #[arg(long)]
@@ -64,14 +65,19 @@ const SHARED: [&str; 4] = ["--memory", "2GiB", "--json", "-q"];
 
 /// A target: its name, what is asked, whether more is better.
 type Target = (&'static str, f64, bool);
-const TARGETS: [Target; 6] = [
+const TARGETS: [Target; 7] = [
     ("readers_per_second", 5000.0, true),
-    ("mix_30_over_allowed", 0.9, true),
+    ("mix_30_over_sync_alone", 0.9, true),
+    (MIX_AT_FAST_SYNC, 1000.0, true),
     ("writer_latency_growth", 1.5, false),
     ("import_with_indexes_mb_per_second", 40.0, true),
     ("lookup_by_id_ms", 1.0, false),
     ("one_word_update_beside_sync_ms", 1.0, false),
 ];
+
+/// Transactions of mix 30 a second, of rounds in which a sync took no longer than [`FAST_SYNC_S`].
+const MIX_AT_FAST_SYNC: &str = "mix_30_per_second_at_a_fast_sync";
+const FAST_SYNC_S: f64 = 2.5e-3;
 
 /// Values by name, one of each round.
 type Figures = BTreeMap<String, Vec<f64>>;
@@ -182,7 +188,9 @@ impl<'o> Bench<'o> {
         }
         let built = root.join("target/release");
         let (nandu, lookups) = (built.join("nandu"), built.join("examples/lookups"));
-        let bench = Self { options, directory: root.join(&options.directory), nandu, lookups };
+        // Of its own: it is removed at the end, and what else lies beside it is not.
+        let directory = root.join(&options.directory).join("bench-xml");
+        let bench = Self { options, directory, nandu, lookups };
         for (size, set) in [(&options.size, LARGE), (&options.lookup_size, SMALL)] {
             bench.make_documents(size, set)?;
         }
@@ -270,11 +278,10 @@ impl<'o> Bench<'o> {
         keep("sync_ms", sync_s * 1e3);
         keep("mix_30_per_second", per_second);
         keep("mix_30_log_bytes_per_transaction", number(&mixed["log_bytes_per_transaction"])?);
-        // Where syncs are fast, a thousand a second is enough.
-        let allowed = 1.0 / (0.3 * sync_s);
-        let asked = if sync_s <= 2.5e-3 { allowed.min(1000.0 / 0.9) } else { allowed };
-        keep("mix_30_over_sync_alone", per_second / allowed);
-        keep("mix_30_over_allowed", per_second / asked);
+        keep("mix_30_over_sync_alone", per_second * 0.3 * sync_s);
+        if sync_s <= FAST_SYNC_S {
+            keep(MIX_AT_FAST_SYNC, per_second);
+        }
         let mut latencies_s = Vec::new();
         for (size, name) in self.options.grow.iter().zip(["small", "large"]) {
             let latency_s = writer_latency_s(&self.tpox("30", size, ["100000", "5000"])?)?;
