@@ -209,6 +209,17 @@ fn what_is_no_graph_is_told_with_its_place_and_leaves_nothing() {
         assert!(said.contains(told) && !said.contains("panicked"), "{line}: {said}");
         assert_eq!(names(directory), before, "{line}");
     }
+    for (line, told) in [
+        (
+            "--nodes 4611686018427387904",
+            "a graph of 4611686018427387904 nodes would take 16777216 TiB",
+        ),
+        ("--nodes 99999999999 --device sim:device-a", "at least in sim:device-a, where"),
+    ] {
+        let said = failure_of(directory, &words(&format!("graph bfs good.txt {line}")), 3);
+        assert!(said.contains("no space is left") && said.contains(told), "{line}: {said}");
+        assert_eq!(names(directory), before, "{line}");
+    }
 }
 
 #[test]

@@ -24,7 +24,8 @@ pub(crate) use mr_bfs::searching_sort_bytes;
 pub use mr_bfs::{Bfs, mr_bfs};
 
 use crate::{
-    ExternalError, KeptVector, Natural, RecordStream, Scanner, SortedStream, Sorter, Store, Vector,
+    ExternalError, KeptVector, Natural, Record, RecordStream, Scanner, SortedStream, Sorter, Store,
+    Vector,
 };
 use serde::{Deserialize, Serialize};
 
@@ -95,6 +96,15 @@ impl Graph {
         Self::of_sorted(store, node_count, sorter.finish()?)
     }
 
+    /// Refuses a graph of so many nodes, whatever its edges, for which the store has no room.
+    ///
+    /// # Errors
+    /// As [`Store::check_room`].
+    pub fn check_room(store: &Store, node_count: u64) -> Result<(), ExternalError> {
+        let bytes = node_count.saturating_mul(<(u64, u64) as Record>::BYTES as u64);
+        store.check_room(bytes, &format!("a graph of {node_count} nodes"))
+    }
+
     /// Writes the arrays of edges that come sorted, each from both its ends.
     fn of_sorted(
         store: &Store,
@@ -102,6 +112,7 @@ impl Graph {
         sorted: SortedStream<(u64, u64), Natural>,
     ) -> Result<Self, ExternalError> {
         let target_count = sorted.left_count().unwrap_or(0);
+        Self::check_room(store, node_count)?;
         let mut sorted = sorted.ahead();
         let mut nodes = Vector::writer_of(store, node_count)?;
         let mut targets = Vector::writer_of(store, target_count)?;

@@ -34,7 +34,7 @@ pub use temporary_file::{FileKind, TemporaryFile};
 
 use crate::cost::{Access, Trace};
 use crate::{ExternalError, Grant, Record};
-use nandu_base::{Nanos, to_index, to_u32};
+use nandu_base::{ByteCount, Nanos, to_index, to_u32};
 use nandu_device::{IoBuffer, Operation};
 use nandu_storage::page::{page_is_sound, seal_page};
 use nandu_storage::volume::Io;
@@ -283,6 +283,33 @@ impl Store {
     #[must_use]
     pub fn peak_blocks(&self) -> u64 {
         self.shared.room.lock().peak_count()
+    }
+
+    /// Refuses what takes so many bytes, where the volumes say that they have fewer left, before
+    /// anything of it is written; `what` says of what they would be.
+    ///
+    /// # Errors
+    /// [`StorageError::NoSpace`] then.
+    pub fn check_room(&self, bytes: u64, what: &str) -> Result<(), ExternalError> {
+        let lanes = &self.shared.lanes;
+        let unused_bytes = {
+            let room = self.shared.room.lock();
+            (room.peak_count() - room.used_count()).saturating_mul(self.block_bytes())
+        };
+        let free = lanes.iter().map(|lane| lane.io().free_bytes());
+        let Some(free) = free.sum::<Option<u64>>() else { return Ok(()) };
+        let free = free.saturating_add(unused_bytes);
+        if bytes <= free {
+            return Ok(());
+        }
+        let names: Vec<String> = lanes.iter().map(|lane| lane.io().name()).collect();
+        let what = format!(
+            "{what} would take {} at least in {}, where {} are free; make room there",
+            ByteCount(bytes),
+            names.join(" and "),
+            ByteCount(free)
+        );
+        Err(StorageError::NoSpace { what }.into())
     }
 
     /// Refuses once the user wants to stop, for work that has no requests for long.

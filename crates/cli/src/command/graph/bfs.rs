@@ -340,7 +340,11 @@ fn begun_of(
     let (input, name) = opened.expect("what is not kept was opened");
     let options = arguments.options(context);
     let list = EdgeList::open(input, &name, &options, places.grant())?;
-    Ok((Begun::List(Box::new(list)), places.stores()?))
+    let stores = places.stores()?;
+    if let Some(node_count) = arguments.nodes {
+        Graph::check_room(&stores.0, node_count)?;
+    }
+    Ok((Begun::List(Box::new(list)), stores))
 }
 
 impl Work<'_> {
