@@ -35,6 +35,9 @@ const MMAP_BFS: (&str, &str) = ("mmap_bfs", include_str!("peers/mmap_bfs.cpp"));
 pub(super) const CPP_FLAGS: [&str; 6] =
     ["-O3", "-march=native", "-DNDEBUG", "-fopenmp", "-D_GLIBCXX_PARALLEL", "-pthread"];
 
+/// From so many bytes on memory of C++ programs is mapped, and unmapped when it is freed.
+const MALLOC_MMAP_THRESHOLD_BYTES: &str = "262144";
+
 /// The directory with all of it.
 pub(super) struct Stock {
     directory: PathBuf,
@@ -221,6 +224,9 @@ fn become_program(job: &Job, mut command: Command) -> Result<String, Failure> {
         .env("OMP_NUM_THREADS", job.thread_count.to_string())
         .env("STXXLLOGFILE", "/dev/null")
         .env("STXXLERRLOGFILE", "/dev/null")
+        // STXXL takes and frees its memory for each level: what it frees goes back to the group, where
+        // a heap would keep it in pieces until the group has no more.
+        .env("MALLOC_MMAP_THRESHOLD_", MALLOC_MMAP_THRESHOLD_BYTES)
         .exec();
     Err(failure_at(Path::new(command.get_program()), &error))
 }

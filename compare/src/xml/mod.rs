@@ -1,11 +1,12 @@
-//! XML documents beside `PostgreSQL`: `cargo xtask compare-xml`. One document of TPoX, the same for all:
-//! imported with an index of ids, parts of it looked up by id, a word changed in them, each change
-//! durable.
+//! XML documents beside `PostgreSQL` and `BaseX`: `cargo xtask compare-xml`. One document of TPoX, the
+//! same for all: imported with an index of ids, parts of it looked up by id, a word changed in them,
+//! each change durable where who does it can.
 //!
 //! ```text
 //!   custacc.xml ─► nandu              one document of small records
 //!               ├► postgresql-rows    a row for each customer, an index of an expression of XPath
-//!               └► postgresql-whole   one value
+//!               ├► postgresql-whole   one value
+//!               └► basex              one document, indexes of all values
 //!   each repetition: who comes first alternates; a sync is measured beside each
 //!         ─► medians ─► results/MACHINE/compare-xml
 //! ```
@@ -14,6 +15,7 @@
 //!
 //! What is asked and how each contender is set stands in `docs/compare-xml.md`.
 
+mod basex;
 mod nandu;
 mod plan;
 mod postgresql;
@@ -45,16 +47,32 @@ pub(crate) enum Contender {
     PostgresqlRows,
     /// The document as one value.
     PostgresqlWhole,
+    /// A store of XML, in a virtual machine of its own.
+    Basex,
 }
 
 impl Contender {
-    pub(crate) const ALL: [Self; 3] = [Self::Nandu, Self::PostgresqlRows, Self::PostgresqlWhole];
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Nandu, Self::PostgresqlRows, Self::PostgresqlWhole, Self::Basex];
 
     pub(crate) const fn label(self) -> &'static str {
         match self {
             Self::Nandu => "nandu",
             Self::PostgresqlRows => "postgresql-rows",
             Self::PostgresqlWhole => "postgresql-whole",
+            Self::Basex => "basex",
+        }
+    }
+
+    /// What version of it is there, for contenders who are not this program.
+    ///
+    /// # Errors
+    /// If none is; says how to install it.
+    fn version(self, directory: &Path) -> Result<Option<String>, Failure> {
+        match self {
+            Self::Nandu => Ok(None),
+            Self::PostgresqlRows | Self::PostgresqlWhole => postgresql::version().map(Some),
+            Self::Basex => basex::version(directory).map(Some),
         }
     }
 }
@@ -70,6 +88,8 @@ struct Task {
     customer_count: u64,
     lookup_count: u64,
     update_count: u64,
+    /// What outlasts a run lies here: programs of contenders.
+    directory: PathBuf,
     /// Where a contender may write.
     scratch: PathBuf,
     /// Memory for pages.
@@ -96,6 +116,7 @@ impl Task {
             Contender::Nandu => nandu::take(self),
             Contender::PostgresqlRows => postgresql::take(self, postgresql::Layout::Rows),
             Contender::PostgresqlWhole => postgresql::take(self, postgresql::Layout::Whole),
+            Contender::Basex => basex::take(self),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! 2. One that is not installed is left out, and the table says how to install it.
 
 use super::table::{self, Median};
-use super::{Contender, Taken, Task, postgresql};
+use super::{Contender, Taken, Task};
 use crate::measure::{mean, spread};
 use crate::results::{capture, machine_slug, write_files};
 use crate::{Failure, busy, runs, stock};
@@ -12,12 +12,12 @@ use nandu_base::ByteCount;
 use nandu_drives::file::{disk_description, machine_description};
 use nandu_load::{Tpox, TpoxCollection};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Compare nandu's store of XML documents with PostgreSQL, side by side in one run: import, lookups by
+/// Compare nandu's store of XML documents with PostgreSQL and BaseX, side by side in one run: import, lookups by
 /// id, and changes of a word, each synced, in one document of customers.
 #[derive(clap::Parser)]
 #[command(name = "compare-xml", bin_name = "cargo xtask compare-xml")]
@@ -87,12 +87,14 @@ pub(crate) fn run(options: &Options) -> Result<String, Failure> {
     if contenders.is_empty() {
         contenders = Contender::ALL.to_vec();
     }
-    let version = postgresql::version();
-    if let Err(reason) = &version {
-        contenders.retain(|it| *it == Contender::Nandu);
-        left_out.push(reason.to_string());
+    let versions = versions(&mut contenders, &directory, &mut left_out);
+    if contenders.is_empty() {
+        return Err(Failure::Missing(format!(
+            "nobody is left to take part: {}",
+            left_out.join("; ")
+        )));
     }
-    let meta = meta(options, &task, version.as_deref().unwrap_or_default(), &directory);
+    let meta = meta(options, &task, &versions, &directory);
     let samples = all_samples(options, &task, &contenders)?;
     let medians = medians(&samples);
     if Contender::ALL.iter().any(|it| !contenders.contains(it)) && left_out.is_empty() {
@@ -117,6 +119,29 @@ pub(crate) fn run(options: &Options) -> Result<String, Failure> {
     Ok(if options.json { crate::results::json_of(&meta, &medians) } else { table })
 }
 
+/// The versions of all who are not this program. Those that are not installed go, and why is told.
+fn versions(
+    contenders: &mut Vec<Contender>,
+    directory: &Path,
+    left_out: &mut Vec<String>,
+) -> BTreeSet<String> {
+    let mut versions = BTreeSet::new();
+    contenders.retain(|contender| match contender.version(directory) {
+        Ok(version) => {
+            versions.extend(version);
+            true
+        }
+        Err(reason) => {
+            let reason = reason.to_string();
+            if !left_out.contains(&reason) {
+                left_out.push(reason);
+            }
+            false
+        }
+    });
+    versions
+}
+
 /// Makes the document.
 fn task(options: &Options, directory: &Path) -> Result<Task, Failure> {
     let fail = |error: nandu_load::LoadError| Failure::Run(error.to_string());
@@ -132,7 +157,9 @@ fn task(options: &Options, directory: &Path) -> Result<Task, Failure> {
         customer_count: tpox.count(TpoxCollection::Custacc),
         lookup_count: options.lookups,
         update_count: options.updates,
-        scratch: directory.join("scratch"),
+        directory: directory.to_owned(),
+        // It is emptied, so nobody else's has this name.
+        scratch: directory.join("compare-xml-scratch"),
         pool_bytes: options.pool.0,
         seed: options.seed,
     })
@@ -216,7 +243,7 @@ fn lines_of(samples: &[Sample]) -> String {
 }
 
 /// The command, the commit, the machine, the peers.
-fn meta(options: &Options, task: &Task, version: &str, directory: &Path) -> Value {
+fn meta(options: &Options, task: &Task, versions: &BTreeSet<String>, directory: &Path) -> Value {
     let root = crate::plan::repository_root();
     json!({
         "command": runs::command("compare-xml"),
@@ -229,7 +256,7 @@ fn meta(options: &Options, task: &Task, version: &str, directory: &Path) -> Valu
         "updates": task.update_count,
         "repetitions": options.repetitions,
         "pool_bytes": task.pool_bytes,
-        "postgresql": version,
+        "peers": versions,
         "load_average": busy::load_average(),
         "machine": machine_description(),
         "disk": disk_description(directory),

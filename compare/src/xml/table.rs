@@ -23,7 +23,8 @@ const LEGEND: &str = "\
 Medians of the repetitions. import: MB of text a second, with an index of ids where there is one,\n\
 durable in the end. lookup: a customer by its id, all of it as text, after as many lookups that are\n\
 not counted. update: another word in a customer, durable; sync: an append and its fdatasync, measured\n\
-right before. Both are means of a repetition. ÷: theirs over ours.\n";
+right before. Both are means of a repetition. basex writes a change and does not sync it. ÷: theirs\n\
+over ours.\n";
 
 /// The whole document.
 pub(super) fn whole(
@@ -32,7 +33,7 @@ pub(super) fn whole(
     repetitions: u32,
     left_out: &[String],
 ) -> String {
-    let mut text = String::from("# One XML document beside PostgreSQL\n\n");
+    let mut text = String::from("# One XML document beside PostgreSQL and BaseX\n\n");
     text.push_str(&wrapped(&format!(
         "TPoX's customers as one document: {} bytes, {} customers, seed {}. Repetitions: {repetitions}; \
          {} lookups, {} updates each, five where all is one value. Memory for pages: {} bytes. \
