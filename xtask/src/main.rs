@@ -14,6 +14,7 @@ mod fail_calls;
 mod fuzz;
 mod kept;
 mod miri;
+mod predict_external;
 mod tidy;
 
 use clap::{Parser, Subcommand};
@@ -57,6 +58,8 @@ enum Chore {
     /// Measure the store of XML documents on this disk several times, beside its targets, and keep the
     /// medians.
     BenchXml(bench_xml::Options),
+    /// Probe this disk, and hold what that says of sorts, rankings and searches beside what they take.
+    PredictExternal(predict_external::Options),
     /// Run Miri over the unsafe code that it can run; needs a nightly compiler with Miri.
     Miri(miri::Options),
     /// Have single system calls of commands on a database fail, under strace, and check what is left.
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         Chore::CompareBtree(options) => compare::run(&root, Comparison::Btree, &options),
         Chore::BenchStorage(options) => bench_storage::run(&root, &options),
         Chore::BenchXml(options) => bench_xml::run(&root, &options),
+        Chore::PredictExternal(options) => predict_external::run(&root, &options),
         Chore::Miri(options) => miri::run(&root, &options),
         Chore::FailCalls(options) => fail_calls::run(&root, &options),
         Chore::Fuzz(options) => fuzz::run(&root, &options),
