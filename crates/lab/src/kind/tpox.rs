@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   [measure.variants.NAME]
+//!   clients = 8            how many clients; absent: one
 //!   processor = "50ms"     what a transaction computes; absent: no time
 //!   set = { … }            settings of the engine
 //! ```
@@ -18,7 +19,7 @@
 //! 1. All mappings, drives and variants get the same transactions, which follow from the seed, size and mix.
 //! 2. The mixes of a size come one after the other to one database, by their share of writers. The pool is
 //!    empty at the start of each, and so is the page cache before the drive, if there is one.
-//! 3. There is one client. What it does takes no time but the drive's, and `processor`.
+//! 3. What a client does takes no time but the drive's, and `processor`; all compute at once.
 
 use super::Measurement;
 use super::bench::{Bench, LOCAL};
@@ -82,10 +83,16 @@ const fn memory() -> ByteCount {
     ByteCount(4096 * PAGE_BYTES as u64)
 }
 
-/// What a transaction waits for beside the drive.
+/// The most clients.
+const CLIENT_COUNT_MAX: u32 = 10_000;
+
+/// Who is at work, and what a transaction waits for beside the drive.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TpoxVariant {
+    /// How many clients share the transactions; one if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<u32>,
     /// What it computes; no time if absent.
     #[serde(
         default,
@@ -229,10 +236,11 @@ impl TpoxMix {
         run: &TpoxRun,
         variant: &TpoxVariant,
     ) -> Result<Vec<f64>, BenchError> {
+        let client_count = variant.clients.unwrap_or(1);
         let plan = Plan {
             operation_count: self.transaction_count,
-            client_count: 1,
-            core_count: 1,
+            client_count,
+            core_count: client_count,
             processor_time: variant.processor.unwrap_or_default(),
             think_time: Nanos::ZERO,
             switch_kind: SwitchKind::default(),
@@ -330,6 +338,9 @@ impl Measurement for TpoxMix {
             return Err("`variants` is empty; name at least one".into());
         }
         for variant in self.variants.values() {
+            if variant.clients.is_some_and(|count| !(1..=CLIENT_COUNT_MAX).contains(&count)) {
+                return Err(format!("`clients` must be from 1 to {CLIENT_COUNT_MAX}"));
+            }
             let engine = variant.engine();
             engine.check([PAGE_BYTES], &[("pool_bytes", "memory")])?;
             let checked = engine.settings(PAGE_BYTES, self.memory.0).check();
