@@ -12,6 +12,7 @@ use nandu_drives::profile::ProfileError;
 use nandu_drives::target::TargetError;
 use nandu_external::ExternalError;
 use nandu_lab::LabError;
+use nandu_lab::choose::ChooseError;
 use nandu_load::LoadError;
 use nandu_probe::ProbeError;
 use nandu_query::QueryError;
@@ -208,6 +209,16 @@ impl From<LabError> for Failure {
             _ => FailureKind::Input,
         };
         Self::of(kind, &error)
+    }
+}
+
+impl From<ChooseError> for Failure {
+    fn from(error: ChooseError) -> Self {
+        match error {
+            ChooseError::Trace(error) => SimError::from(error).into(),
+            ChooseError::Question { what } => Self::input(what),
+            ChooseError::Stopped => Self::interrupted("stopped"),
+        }
     }
 }
 

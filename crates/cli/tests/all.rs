@@ -4,6 +4,7 @@
 
 mod backup;
 mod bench;
+mod choose;
 mod common;
 mod crash;
 mod db;

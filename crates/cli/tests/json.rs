@@ -17,7 +17,7 @@ const TINY: &str = "title = \"Tiny\"\nquestion = \"q\"\nmethod = \"Equation 2.2.
     [[shape]]\nclass = \"own\"\nkind = \"value_within\"\nseries = \"dynamic\"\nlow = 460\nhigh = 470\n";
 
 /// What `command` of the schema is printed by these words, in an order in which each finds what it needs.
-const RUNS: [(&str, &str); 73] = [
+const RUNS: [(&str, &str); 74] = [
     ("run", "run tiny/one --out out"),
     ("run PAPER", "run tiny --out out"),
     ("list", "list"),
@@ -44,6 +44,10 @@ const RUNS: [(&str, &str); 73] = [
     (
         "bench tpox",
         "bench tpox --size 20KB --transactions 10 --mix 30 --warm-up 3 --device sim:nvme-tlc-2024",
+    ),
+    (
+        "choose",
+        "choose --workload a --records 1000 --operations 100 --drives nvme-tlc-2024,wd2000jb,hama",
     ),
     ("crash", "crash --seeds 1"),
     ("crash", "crash --seeds 1 --clients 3"),

@@ -630,12 +630,12 @@ pub fn read_text(path: &Path, bytes_max: u64) -> std::io::Result<String> {
 }
 
 /// The line, from 1, on which the byte `offset` lies.
-fn line_at(text: &str, offset: usize) -> usize {
+pub(crate) fn line_at(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|&byte| byte == b'\n').count()
 }
 
 /// The first line, from 1, that assigns `key`.
-fn line_of_key(text: &str, key: &str) -> Option<usize> {
+pub(crate) fn line_of_key(text: &str, key: &str) -> Option<usize> {
     let assigns = |line: &str| line.split_once('=').is_some_and(|(left, _)| left.trim() == key);
     text.lines().position(assigns).map(|index| index + 1)
 }

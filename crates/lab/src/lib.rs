@@ -15,6 +15,7 @@
 //! Absent on purpose: the terminal. Progress goes to a [`RunObserver`], text comes back as strings.
 
 mod catalog;
+pub mod choose;
 pub mod claim;
 pub mod drive_costs;
 pub mod error;

@@ -2,6 +2,7 @@
 
 mod bench;
 mod beyond;
+mod choose;
 mod completions;
 mod crash;
 mod db;
@@ -39,6 +40,7 @@ pub(crate) enum Command {
     Sim(Box<sim::SimArguments>),
     Drives(drives::DrivesArguments),
     Bench(bench::BenchArguments),
+    Choose(Box<choose::ChooseArguments>),
     Crash(crash::CrashArguments),
     Db(db::DbArguments),
     Load(Box<load::LoadArguments>),
@@ -66,6 +68,7 @@ impl Command {
                 context.interrupt.before_work(|| drives::run(arguments, context))
             }
             Self::Bench(arguments) => bench::run(arguments, context),
+            Self::Choose(arguments) => choose::run(arguments, context),
             Self::Crash(arguments) => crash::run(arguments, context),
             Self::Db(arguments) => db::run(arguments, context),
             Self::Load(arguments) => load::run(arguments, context),

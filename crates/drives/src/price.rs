@@ -1,0 +1,194 @@
+//! What drives cost: a file of prices, each with its date and its source.
+//!
+//! ```text
+//!   [drives.ocz-core]
+//!   cents = 23099                         of US dollars, for a whole drive
+//!   date = "2009"                         a year, or a year and a month: "2009-06"
+//!   source = "[S] S001 table 2: ..."      opens with a mark, as sources of profiles do
+//! ```
+//!
+//! 1. A price has a date and a source, or it is none: what somebody recalls says `[M]`.
+//! 2. An array costs what its members cost together; the oldest date of them is its date.
+
+use crate::profile::{DriveConfig, Profile, ProfileError, line_at, line_of_key, read_text};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+const EMBEDDED: &str = include_str!("../../../prices.toml");
+const EMBEDDED_NAME: &str = "prices.toml";
+/// Ten million dollars: no drive costs more.
+const CENTS_MAX: u64 = 1_000_000_000;
+/// The longest file.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+const MARKS: [&str; 4] = ["[S", "[V", "[C", "[M"];
+
+/// What a drive costs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    /// Cents of US dollars.
+    pub cents: u64,
+    /// When: `2009` or `2009-06`.
+    pub date: String,
+    /// Where the figure comes from, after its mark.
+    pub source: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PriceFile {
+    #[serde(default)]
+    drives: BTreeMap<String, Price>,
+}
+
+/// Prices by the name of a drive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prices {
+    by_drive: BTreeMap<String, Price>,
+}
+
+impl Prices {
+    /// Those that come with nandu.
+    ///
+    /// # Panics
+    /// Never: a test reads them.
+    #[must_use]
+    pub fn embedded() -> Self {
+        Self::parse(EMBEDDED_NAME, EMBEDDED).expect("nandu's own prices are right")
+    }
+
+    /// Those of a file, before those that come with nandu.
+    ///
+    /// # Errors
+    /// If it cannot be read or something in it is wrong, with the line.
+    pub fn with_file(path: &Path) -> Result<Self, ProfileError> {
+        let file = path.display().to_string();
+        let text = read_text(path, FILE_BYTES_MAX).map_err(|error| ProfileError::Unreadable {
+            file: file.clone(),
+            message: error.to_string(),
+        })?;
+        let mut prices = Self::embedded();
+        prices.by_drive.extend(Self::parse(&file, &text)?.by_drive);
+        Ok(prices)
+    }
+
+    fn parse(file: &str, text: &str) -> Result<Self, ProfileError> {
+        let invalid = |line: usize, message: String| ProfileError::Invalid {
+            file: file.to_owned(),
+            line,
+            message,
+            nearest: None,
+        };
+        let PriceFile { drives } = toml::from_str(text).map_err(|error: toml::de::Error| {
+            let line = error.span().map_or(1, |span| line_at(text, span.start));
+            invalid(line, error.message().trim_end().to_owned())
+        })?;
+        for (name, price) in &drives {
+            let heading = format!("[drives.{name}]");
+            let found = text.lines().position(|line| line.trim() == heading);
+            let line = found.map(|index| index + 1).or_else(|| line_of_key(text, name));
+            price
+                .check()
+                .map_err(|what| invalid(line.unwrap_or(1), format!("`{name}`: {what}")))?;
+        }
+        Ok(Self { by_drive: drives })
+    }
+
+    /// What a drive costs; `None` where nobody said.
+    #[must_use]
+    pub fn of(&self, profile: &Profile) -> Option<Price> {
+        if let Some(price) = self.by_drive.get(&profile.name) {
+            return Some(price.clone());
+        }
+        let DriveConfig::Array(array) = &profile.drive else { return None };
+        let members = array.member_names().ok()?;
+        let prices: Option<Vec<&Price>> =
+            members.iter().map(|member| self.by_drive.get(*member)).collect();
+        let prices = prices?;
+        let mut sources: Vec<&str> = prices.iter().map(|price| price.source.as_str()).collect();
+        sources.dedup();
+        Some(Price {
+            cents: prices.iter().map(|price| price.cents).sum(),
+            date: prices.iter().map(|price| price.date.clone()).min()?,
+            source: sources.join("; "),
+        })
+    }
+
+    /// The names of drives that have a price of their own.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.by_drive.keys().map(String::as_str)
+    }
+}
+
+impl Price {
+    fn check(&self) -> Result<(), String> {
+        if !(1..=CENTS_MAX).contains(&self.cents) {
+            return Err(format!("`cents` is {}, must be from 1 to {CENTS_MAX}", self.cents));
+        }
+        if !is_date(&self.date) {
+            return Err(format!("`date` is `{}`, must be as 2009 or 2009-06", self.date));
+        }
+        if !MARKS.iter().any(|mark| self.source.starts_with(mark)) {
+            return Err("`source` must open with a mark: [S], [V], [C] or [M]".to_owned());
+        }
+        Ok(())
+    }
+}
+
+fn is_date(text: &str) -> bool {
+    let (year, month) = text.split_once('-').unwrap_or((text, "01"));
+    let is_number = |part: &str, length: usize| {
+        part.len() == length && part.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    is_number(year, 4) && is_number(month, 2) && (1..=12).contains(&month.parse().unwrap_or(0_u8))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_that_come_with_nandu_are_of_drives_that_there_are() {
+        let prices = Prices::embedded();
+        assert!(prices.names().count() > 0);
+        for name in prices.names() {
+            let profile = Profile::load(name).unwrap();
+            assert_eq!(prices.of(&profile).unwrap().check(), Ok(()), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_array_costs_what_its_members_cost() {
+        let prices = Prices::embedded();
+        let single = prices.of(&Profile::load("device-a").unwrap()).unwrap();
+        let array = prices.of(&Profile::load("array:stripe:sim:device-a*4").unwrap()).unwrap();
+        assert_eq!((array.cents, &array.date), (4 * single.cents, &single.date));
+        assert_eq!(array.source, single.source);
+        let without = Profile::load("array:stripe:sim:device-a*2+sim:hama*2").unwrap();
+        assert_eq!(prices.of(&without), None, "a member has no price");
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_file_of_prices_has_its_line() {
+        let said = |text: &str| match Prices::parse("p.toml", text) {
+            Err(error) => error.to_string(),
+            Ok(_) => String::from("nothing"),
+        };
+        let good = "[drives.hama]\ncents = 5\ndate = \"2008-06\"\nsource = \"[M] a guess\"\n";
+        assert_eq!(said(good), "nothing");
+        let cases = [
+            (good.replace("cents = 5", "cents = 0"), "p.toml:1: `hama`: `cents` is 0"),
+            (good.replace("2008-06", "June"), "p.toml:1: `hama`: `date`"),
+            (good.replace("2008-06", "2008-13"), "p.toml:1: `hama`: `date`"),
+            (good.replace("[M] a", "a"), "p.toml:1: `hama`: `source`"),
+            (good.replace("cents = 5", "cents = -5"), "p.toml:2: "),
+            (good.replace("cents", "dollars"), "p.toml:2: unknown field"),
+            (good.replace("date = \"2008-06\"\n", ""), "p.toml:1: missing field `date`"),
+            ("[drives".to_owned(), "p.toml:1: "),
+        ];
+        for (text, expected) in cases {
+            assert!(said(&text).starts_with(expected), "{} for {text}", said(&text));
+        }
+    }
+}

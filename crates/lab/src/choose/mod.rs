@@ -1,0 +1,182 @@
+//! Which drive is the cheapest for a load: `nandu choose`.
+//!
+//! ```text
+//!   candidate ─► measure: the load on the simulated drive, by how much is asked at once ─► points
+//!                  │                                                                         │
+//!             price, chips                         data, rate, latency, years, budget ─► verdict
+//!                                                                                            │
+//!                        how many drives, how long they last, what they cost a year ◄────────┘
+//! ```
+//!
+//! 1. Nothing is assumed to cost, draw or last what no profile, price or chip says: what is not known
+//!    is `None`, and what it would add is left out and told.
+//! 2. Several drives share data and requests evenly; that is the one thing that is not simulated.
+//! 3. The same question has the same answer, bit for bit.
+
+mod measure;
+mod verdict;
+
+pub use measure::{Load, Measured, Point, TraceLoad, YcsbChoice};
+pub use verdict::{Answer, Verdict, WhyMany};
+
+use crate::run::RunObserver;
+use nandu_drives::price::{Price, Prices};
+use nandu_drives::profile::{Profile, ProfileError};
+use nandu_trace::TraceError;
+use serde::Serialize;
+use std::fmt;
+
+/// What a candidate's log lies on: `DATA+log=DRIVE`.
+const LOG: &str = "+log=";
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub enum ChooseError {
+    /// The trace cannot be read.
+    Trace(TraceError),
+    /// The question makes no sense; says why.
+    Question {
+        /// Why, in words.
+        what: String,
+    },
+    /// Stopped on request.
+    Stopped,
+}
+
+impl fmt::Display for ChooseError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Trace(error) => error.fmt(formatter),
+            Self::Question { what } => formatter.write_str(what),
+            Self::Stopped => formatter.write_str("stopped on request"),
+        }
+    }
+}
+
+impl std::error::Error for ChooseError {}
+
+impl From<TraceError> for ChooseError {
+    fn from(error: TraceError) -> Self {
+        Self::Trace(error)
+    }
+}
+
+/// A drive, or a drive and another one for the log.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// As the user writes it: `ocz-core`, or `toshiba-320+log=ocz-core`.
+    pub name: String,
+    /// What the data lies on.
+    pub data: Profile,
+    /// What the log lies on, where that is another drive.
+    pub log: Option<Profile>,
+}
+
+/// What is asked.
+#[derive(Clone, Debug, Serialize)]
+pub struct Question {
+    /// The load.
+    pub load: Load,
+    /// Bytes that have to be kept, in the whole.
+    pub data_bytes: u64,
+    /// Operations, or requests, that have to be served in a second.
+    pub rate: u64,
+    /// How long 99 of 100 of them may take, in nanoseconds.
+    pub latency_limit_ns: Option<u64>,
+    /// What all drives may cost to buy, in cents.
+    pub budget_cents: Option<u64>,
+    /// After how many years a drive is replaced that has not worn out.
+    pub service_years: u32,
+    /// What a kilowatt hour costs, in cents.
+    pub kilowatt_hour_cents: u64,
+    /// What the figure of merit is made of.
+    pub merit: MeritWeights,
+    /// Seed of drives and loads.
+    pub seed: u64,
+}
+
+/// S003's last slide has storage by performance, cost, energy and endurance in one figure; how much each
+/// counts it leaves open. These are the exponents of operations a second, of dollars a year, of watts (both of
+/// what is the less the better) and of years until worn out; 0 leaves one out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct MeritWeights {
+    /// Of operations a second that the drives could do.
+    pub performance: u32,
+    /// Of dollars a year.
+    pub cost: u32,
+    /// Of watts.
+    pub energy: u32,
+    /// Of years until they are worn out, at most those of service.
+    pub endurance: u32,
+}
+
+impl Default for MeritWeights {
+    fn default() -> Self {
+        Self { performance: 1, cost: 1, energy: 0, endurance: 1 }
+    }
+}
+
+impl Candidate {
+    /// By its name.
+    ///
+    /// # Errors
+    /// If there is no such drive.
+    pub fn parse(name: &str) -> Result<Self, ProfileError> {
+        let (data, log) = match name.split_once(LOG) {
+            Some((data, log)) => (data, Some(log)),
+            None => (name, None),
+        };
+        let load = |name: &str| Profile::load(name.strip_prefix("sim:").unwrap_or(name));
+        Ok(Self { name: name.to_owned(), data: load(data)?, log: log.map(load).transpose()? })
+    }
+
+    /// What one of it costs; `None` if nobody said of one of its drives.
+    #[must_use]
+    pub fn price(&self, prices: &Prices) -> Option<Price> {
+        let data = prices.of(&self.data)?;
+        let Some(log) = &self.log else { return Some(data) };
+        let log = prices.of(log)?;
+        Some(Price {
+            cents: data.cents + log.cents,
+            date: data.date.min(log.date),
+            source: format!("{}; {}", data.source, log.source),
+        })
+    }
+}
+
+/// Measures all candidates and answers.
+///
+/// # Errors
+/// If the load makes no sense or the run is stopped. What cannot be simulated is an answer.
+pub fn choose(
+    question: &Question,
+    candidates: &[Candidate],
+    prices: &Prices,
+    observer: &mut dyn RunObserver,
+) -> Result<Answer, ChooseError> {
+    question.check()?;
+    let mut verdicts = Vec::new();
+    for (index, candidate) in candidates.iter().enumerate() {
+        observer.step_started(index, candidates.len(), &candidate.name, false);
+        let price = candidate.price(prices);
+        let measured = measure::measure(question, candidate, observer);
+        if observer.is_cancelled() {
+            return Err(ChooseError::Stopped);
+        }
+        verdicts.push(verdict::judge(question, candidate, price, measured));
+    }
+    Ok(Answer::of(verdicts))
+}
+
+impl Question {
+    fn check(&self) -> Result<(), ChooseError> {
+        if self.data_bytes == 0 || self.rate == 0 || self.service_years == 0 {
+            let what = "data, rate and years must be above 0".to_owned();
+            return Err(ChooseError::Question { what });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

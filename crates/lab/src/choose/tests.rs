@@ -1,0 +1,201 @@
+//! What is asked and answered, by hand and by drives.
+
+use super::measure::{Load, Measured, Point, TraceLoad, YcsbChoice};
+use super::verdict::{Answer, WhyMany, judge};
+use super::{Candidate, MeritWeights, Question, choose};
+use crate::run::Unwatched;
+use nandu_bench::ycsb::WorkloadKind;
+use nandu_drives::price::Prices;
+use nandu_trace::TraceOptions;
+use std::io::Write as _;
+
+const YEAR_S: f64 = 365.25 * 24.0 * 3600.0;
+
+fn ycsb(workload: WorkloadKind) -> Load {
+    Load::Ycsb(YcsbChoice {
+        workload,
+        record_count: 2000,
+        field_bytes: 20,
+        operation_count: 400,
+        memory_percent: 10,
+    })
+}
+
+fn question(load: Load) -> Question {
+    Question {
+        load,
+        data_bytes: 10_000_000_000,
+        rate: 1000,
+        latency_limit_ns: None,
+        budget_cents: None,
+        service_years: 5,
+        kilowatt_hour_cents: 30,
+        merit: MeritWeights::default(),
+        seed: 1,
+    }
+}
+
+fn point(depth: u32, operations_per_second: f64, p99_ns: u64) -> Point {
+    Point {
+        depth,
+        operations_per_second,
+        p99_ns,
+        watts: Some(3.0),
+        data_wear: None,
+        log_wear: None,
+    }
+}
+
+fn measured(points: Vec<Point>) -> Measured {
+    Measured { points, simulated_bytes: 1 << 30, is_steady: true, idle_watts: Some(1.0) }
+}
+
+fn candidate(name: &str) -> Candidate {
+    Candidate::parse(name).unwrap()
+}
+
+#[test]
+fn as_many_drives_as_the_data_or_the_rate_wants() {
+    let ocz = candidate("ocz-core");
+    let price = ocz.price(&Prices::embedded());
+    let mut asked = question(ycsb(WorkloadKind::C));
+    let points = || measured(vec![point(1, 300.0, 4_000_000), point(4, 700.0, 9_000_000)]);
+    let verdict = judge(&asked, &ocz, price.clone(), Ok(points()));
+    assert_eq!((verdict.drive_count, verdict.why_many), (Some(2), Some(WhyMany::Rate)));
+    assert_eq!(verdict.purchase_cents, Some(2 * 23099));
+    // Each of two serves 500 of 700: 1 W and 5/7 of 2 W more.
+    let watts = 2.0 * (1.0 + 2.0 * 5.0 / 7.0);
+    assert!((verdict.watts.unwrap() - watts).abs() < 1e-9);
+    let a_year = 2.0 * 23099.0 / 5.0 + watts * 8.766 * 30.0;
+    assert!((verdict.cents_per_year.unwrap() - a_year).abs() < 1e-6);
+    assert!((verdict.operations_per_joule.unwrap() - 1000.0 / watts).abs() < 1e-9);
+    asked.latency_limit_ns = Some(5_000_000);
+    let verdict = judge(&asked, &ocz, price.clone(), Ok(points()));
+    assert_eq!((verdict.drive_count, verdict.depth), (Some(4), Some(1)));
+    asked.latency_limit_ns = Some(1_000_000);
+    let verdict = judge(&asked, &ocz, price.clone(), Ok(points()));
+    assert!(verdict.refused.unwrap().contains("latency"));
+    asked.latency_limit_ns = None;
+    asked.data_bytes = 150_000_000_000;
+    let verdict = judge(&asked, &ocz, price, Ok(points()));
+    assert_eq!((verdict.drive_count, verdict.why_many), (Some(3), Some(WhyMany::Capacity)));
+}
+
+#[test]
+fn the_figure_of_merit_has_its_weights_in_the_open() {
+    let ocz = candidate("ocz-core");
+    let of = |merit: MeritWeights, watts: Option<f64>| {
+        let asked = Question { merit, ..question(ycsb(WorkloadKind::C)) };
+        let mut done = measured(vec![Point { watts, ..point(4, 2000.0, 1) }]);
+        done.idle_watts = watts;
+        judge(&asked, &ocz, ocz.price(&Prices::embedded()), Ok(done)).merit
+    };
+    let none = MeritWeights { performance: 0, cost: 0, energy: 0, endurance: 0 };
+    assert_eq!(of(MeritWeights { performance: 2, ..none }, None), Some(4e6));
+    assert_eq!(of(MeritWeights { endurance: 1, ..none }, None), Some(5.0));
+    assert_eq!(of(MeritWeights { energy: 1, ..none }, None), None, "nobody knows its power");
+    assert_eq!(of(MeritWeights { energy: 1, ..none }, Some(4.0)), Some(0.25));
+    let cost = of(MeritWeights { cost: 1, ..none }, None).unwrap();
+    assert!((cost - 5.0 / 230.99).abs() < 1e-9, "{cost}");
+}
+
+#[test]
+fn a_drive_that_wears_is_paid_for_more_often() {
+    let ocz = candidate("ocz-core");
+    let (erase_blocks, endurance) = super::measure::chips_of(&ocz.data).unwrap();
+    let asked = question(ycsb(WorkloadKind::A));
+    let wear = 1e-3;
+    let points = vec![Point { data_wear: Some(wear), ..point(16, 5000.0, 1) }];
+    let price = ocz.price(&Prices::embedded());
+    let verdict = judge(&asked, &ocz, price, Ok(measured(points)));
+    // An erase block a second, of all erase blocks as often as each stands it.
+    let years = (erase_blocks * endurance) as f64 / YEAR_S;
+    assert!((verdict.data_years.unwrap() / years - 1.0).abs() < 1e-12);
+    assert!((verdict.years.unwrap() - years.min(5.0)).abs() < 1e-9);
+}
+
+#[test]
+fn who_has_no_price_or_costs_too_much_comes_last() {
+    let mut asked = question(ycsb(WorkloadKind::C));
+    asked.budget_cents = Some(20_000);
+    let prices = Prices::embedded();
+    let verdicts = ["hama", "ocz-core", "toshiba-320"].map(|name| {
+        let it = candidate(name);
+        judge(&asked, &it, it.price(&prices), Ok(measured(vec![point(1, 2000.0, 1)])))
+    });
+    let answer = Answer::of(verdicts.into());
+    assert_eq!(answer.best().unwrap().name, "toshiba-320");
+    let refused = |name: &str| {
+        let found = answer.verdicts.iter().find(|it| it.name == name).unwrap();
+        found.refused.clone().unwrap()
+    };
+    assert!(refused("ocz-core").starts_with("$230.99 to buy, over the budget of $200.00"));
+    assert!(refused("hama").contains("nobody said what it costs"));
+    assert!(answer.because[0].contains("toshiba-320 is the only one"));
+}
+
+#[test]
+fn the_same_question_has_the_same_answer() {
+    let asked = question(ycsb(WorkloadKind::A));
+    let candidates = [candidate("ocz-core"), candidate("toshiba-320+log=ocz-core")];
+    let answer = || choose(&asked, &candidates, &Prices::embedded(), &mut Unwatched).unwrap();
+    let (first, second) = (answer(), answer());
+    let text = |answer: &Answer| serde_json::to_string(answer).unwrap();
+    assert_eq!(text(&first), text(&second));
+    for verdict in &first.verdicts {
+        let measured = verdict.measured.as_ref().unwrap_or_else(|| panic!("{verdict:?}"));
+        assert_eq!(measured.points.len(), 4);
+        assert!(measured.points.iter().all(|point| point.operations_per_second > 0.0));
+        let has_log = verdict.name.contains("+log=");
+        assert_eq!(measured.points[0].log_wear.is_some(), has_log);
+    }
+    let flash = first.verdicts.iter().find(|it| it.name == "ocz-core").unwrap();
+    assert!(flash.data_years.unwrap() > 0.0, "half of the operations write");
+}
+
+/// Requests of 4 KiB anywhere in 16 MiB, one each millisecond, of which every `writes_each`th writes.
+fn trace(directory: &std::path::Path, writes_each: u64) -> TraceLoad {
+    let path = directory.join("trace.csv");
+    let mut file = std::fs::File::create(&path).unwrap();
+    // MSR's form: time in 100 ns, host, disk, what, offset, bytes, response.
+    for number in 0..2000_u64 {
+        let what = if (number + 1).is_multiple_of(writes_each) { "Write" } else { "Read" };
+        let (time, offset) =
+            (128_166_372_003_061_629 + number * 10_000, number * 7919 % 4096 * 4096);
+        writeln!(file, "{time},host,0,{what},{offset},4096,0").unwrap();
+    }
+    drop(file);
+    TraceLoad::read(path, TraceOptions::default(), &Unwatched).unwrap()
+}
+
+#[test]
+fn a_trace_is_asked_of_drives_as_fast_as_they_go() {
+    let directory = tempfile::tempdir().unwrap();
+    let candidates = ["ocz-core", "toshiba-320", "toshiba-320+log=ocz-core"].map(candidate);
+    let answer = |load: TraceLoad| {
+        let asked = Question { data_bytes: 1 << 30, ..question(Load::Trace(load)) };
+        choose(&asked, &candidates, &Prices::embedded(), &mut Unwatched).unwrap()
+    };
+    let load = trace(directory.path(), 3);
+    assert_eq!((load.request_count, load.own_rate()), (2000, Some(1000)));
+    // All but what is behind the last request of the extent that came last.
+    assert!((15 << 20..=16 << 20).contains(&load.touched_bytes), "{}", load.touched_bytes);
+    let answered = answer(load);
+    let of = |name: &str| answered.verdicts.iter().find(|it| it.name == name).unwrap();
+    assert_eq!(answered.best().unwrap().name, "toshiba-320");
+    assert_eq!(of("toshiba-320").why_many, Some(WhyMany::Rate), "an arm moves for each");
+    // It maps chunks of 4 MiB: a write of a page copies one.
+    assert!(of("ocz-core").data_years.unwrap() < 1.0);
+    assert!(of("toshiba-320+log=ocz-core").refused.as_ref().unwrap().contains("log"));
+    let answered = answer(trace(directory.path(), 10_000));
+    assert_eq!(answered.best().unwrap().name, "ocz-core", "nothing is written");
+    assert_eq!(answered.best().unwrap().data_years, None);
+}
+
+#[test]
+fn a_drive_that_there_is_not_is_named() {
+    let said = Candidate::parse("ocz-cor").unwrap_err().to_string();
+    assert!(said.contains("ocz-core"), "{said}");
+    let said = Candidate::parse("ocz-core+log=pcn").unwrap_err().to_string();
+    assert!(said.contains("pcm"), "{said}");
+}

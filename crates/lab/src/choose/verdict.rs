@@ -1,0 +1,302 @@
+//! From what a candidate did to what it costs: how many are needed, how long they last, what a year costs.
+//!
+//! ```text
+//!   drives      max(data / capacity, rate / rate of one)        of the point that needs the fewest
+//!   years       min(service, endurance x erase blocks x drives / (wear of an operation x rate))
+//!   a year      drives x price / years + watts x 8766 h x price of a kilowatt hour
+//! ```
+//!
+//! 1. Who is over the budget, too slow or without a price has no place among those that will do.
+//! 2. Of power only what the drives draw is counted, not what the host does.
+
+use super::measure::{Measured, Point, chips_of};
+use super::{Candidate, Question};
+use nandu_drives::price::Price;
+use nandu_drives::profile::Profile;
+use serde::Serialize;
+
+const SECONDS_PER_YEAR: f64 = 365.25 * 24.0 * 3600.0;
+const HOURS_PER_YEAR: f64 = 365.25 * 24.0;
+
+/// What decides how many drives there have to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WhyMany {
+    /// The data would not lie on fewer.
+    Capacity,
+    /// Fewer would not serve so many operations.
+    Rate,
+    /// One is enough.
+    One,
+}
+
+/// What becomes of one candidate.
+#[derive(Clone, Debug, Serialize)]
+pub struct Verdict {
+    /// The candidate, as it was named.
+    pub name: String,
+    /// What one of it costs, and where that figure comes from.
+    pub price: Option<Price>,
+    /// How many are needed.
+    pub drive_count: Option<u64>,
+    /// What decides that.
+    pub why_many: Option<WhyMany>,
+    /// How much has to be asked at once for the rate.
+    pub depth: Option<u32>,
+    /// What 99 of 100 operations take at most then, in nanoseconds.
+    pub p99_ns: Option<u64>,
+    /// Years until the data's drives are worn out; `None` if they do not wear or nobody knows.
+    pub data_years: Option<f64>,
+    /// The same of the log's.
+    pub log_years: Option<f64>,
+    /// Years after which they are replaced.
+    pub years: Option<f64>,
+    /// Mean power of all of them under this load, in watts; `None` without a model.
+    pub watts: Option<f64>,
+    /// What all of them cost to buy, in cents.
+    pub purchase_cents: Option<u64>,
+    /// What a year costs, in cents: drives, and power where it is known.
+    pub cents_per_year: Option<f64>,
+    /// Operations for a dollar.
+    pub operations_per_dollar: Option<f64>,
+    /// Operations for a joule.
+    pub operations_per_joule: Option<f64>,
+    /// Operations a second, dollars a year, watts and years, each to the power that was asked for, as one
+    /// figure; `None` if one of them is not known.
+    pub merit: Option<f64>,
+    /// Why it will not do; `None` if it will.
+    pub refused: Option<String>,
+    /// What it did.
+    pub measured: Option<Measured>,
+}
+
+/// All verdicts: those that will do, the cheapest first, then the others.
+#[derive(Clone, Debug, Serialize)]
+pub struct Answer {
+    /// In this order.
+    pub verdicts: Vec<Verdict>,
+    /// Why the first is first, and what is not known; sentences.
+    pub because: Vec<String>,
+}
+
+pub(super) fn judge(
+    question: &Question,
+    candidate: &Candidate,
+    price: Option<Price>,
+    measured: Result<Measured, String>,
+) -> Verdict {
+    let mut verdict = Verdict {
+        name: candidate.name.clone(),
+        price,
+        drive_count: None,
+        why_many: None,
+        depth: None,
+        p99_ns: None,
+        data_years: None,
+        log_years: None,
+        years: None,
+        watts: None,
+        purchase_cents: None,
+        cents_per_year: None,
+        operations_per_dollar: None,
+        operations_per_joule: None,
+        merit: None,
+        refused: None,
+        measured: None,
+    };
+    match measured {
+        Ok(measured) => {
+            verdict.weigh(question, candidate, &measured);
+            verdict.measured = Some(measured);
+        }
+        Err(why) => verdict.refused = Some(format!("it cannot be simulated so: {why}")),
+    }
+    verdict
+}
+
+/// How many drives serve `rate` that serve `per_second` each.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is at least 1")]
+fn drives_for(rate: u64, per_second: f64) -> u64 {
+    (rate as f64 / per_second).ceil().max(1.0) as u64
+}
+
+/// Years until so many drives are worn out by `wear` erase blocks an operation.
+fn years_of(profile: &Profile, wear: Option<f64>, question: &Question, count: u64) -> Option<f64> {
+    let (erase_blocks, endurance) = chips_of(profile)?;
+    let wear = wear.filter(|&wear| wear > 0.0)?;
+    let erases_per_second = wear * question.rate as f64;
+    let erases = erase_blocks as f64 * endurance as f64 * count as f64;
+    Some(erases / erases_per_second / SECONDS_PER_YEAR)
+}
+
+impl Verdict {
+    fn weigh(&mut self, question: &Question, candidate: &Candidate, measured: &Measured) {
+        let capacity = candidate.data.geometry.capacity().0;
+        let by_data = question.data_bytes.div_ceil(capacity).max(1);
+        let is_fast = |point: &&Point| {
+            question.latency_limit_ns.is_none_or(|limit_ns| point.p99_ns <= limit_ns)
+        };
+        let by_rate = |point: &Point| drives_for(question.rate, point.operations_per_second);
+        let needed = |point: &Point| by_data.max(by_rate(point));
+        let fast = measured.points.iter().filter(is_fast);
+        let Some(point) = fast.min_by_key(|point| (needed(point), point.p99_ns)) else {
+            self.refused = Some("its latency is above the limit at any rate".to_owned());
+            return;
+        };
+        let count = needed(point);
+        self.drive_count = Some(count);
+        self.why_many = Some(match (count, by_rate(point) > by_data) {
+            (1, _) => WhyMany::One,
+            (_, true) => WhyMany::Rate,
+            (_, false) => WhyMany::Capacity,
+        });
+        (self.depth, self.p99_ns) = (Some(point.depth), Some(point.p99_ns));
+        self.data_years = years_of(&candidate.data, point.data_wear, question, count);
+        let log = candidate.log.as_ref();
+        self.log_years = log.and_then(|log| years_of(log, point.log_wear, question, count));
+        let service = f64::from(question.service_years);
+        let worn = [self.data_years, self.log_years].into_iter().flatten();
+        let years = worn.fold(service, f64::min);
+        self.years = Some(years);
+        let share = question.rate as f64 / (point.operations_per_second * count as f64);
+        self.watts = point
+            .watts
+            .zip(measured.idle_watts)
+            .map(|(busy, idle)| (idle + (busy - idle).max(0.0) * share.min(1.0)) * count as f64);
+        self.operations_per_joule =
+            self.watts.filter(|&watts| watts > 0.0).map(|watts| question.rate as f64 / watts);
+        self.pay(question, count, years);
+        self.merit = self.merit_of(question, point.operations_per_second * count as f64);
+    }
+
+    /// More is better: what is paid and drawn divides.
+    fn merit_of(&self, question: &Question, operations_per_second: f64) -> Option<f64> {
+        let weights = question.merit;
+        let to = |value: Option<f64>, weight: u32| match weight {
+            0 => Some(1.0),
+            weight => value.map(|value| value.powf(f64::from(weight))),
+        };
+        let gained = to(Some(operations_per_second), weights.performance)?
+            * to(self.years, weights.endurance)?;
+        let dollars = self.cents_per_year.map(|cents| cents / 100.0);
+        let given = to(dollars, weights.cost)? * to(self.watts, weights.energy)?;
+        (given > 0.0).then_some(gained / given)
+    }
+
+    fn pay(&mut self, question: &Question, count: u64, years: f64) {
+        let Some(price) = &self.price else {
+            self.refused = Some("nobody said what it costs; give --prices a file".to_owned());
+            return;
+        };
+        let purchase_cents = price.cents.saturating_mul(count);
+        self.purchase_cents = Some(purchase_cents);
+        let power = self.watts.unwrap_or_default() * HOURS_PER_YEAR / 1e3;
+        let cents = purchase_cents as f64 / years + power * question.kilowatt_hour_cents as f64;
+        self.cents_per_year = Some(cents);
+        self.operations_per_dollar =
+            Some(question.rate as f64 * SECONDS_PER_YEAR / (cents / 100.0));
+        if let Some(budget_cents) = question.budget_cents.filter(|&it| purchase_cents > it) {
+            self.refused = Some(format!(
+                "{} to buy, over the budget of {}",
+                dollars(purchase_cents),
+                dollars(budget_cents)
+            ));
+        }
+    }
+
+    fn will_do(&self) -> bool {
+        self.refused.is_none()
+    }
+}
+
+fn dollars(cents: u64) -> String {
+    format!("${}.{:02}", cents / 100, cents % 100)
+}
+
+impl Answer {
+    pub(super) fn of(mut verdicts: Vec<Verdict>) -> Self {
+        verdicts.sort_by(|left, right| {
+            let cost = |it: &Verdict| it.cents_per_year.unwrap_or(f64::INFINITY);
+            let order = right.will_do().cmp(&left.will_do());
+            order.then(cost(left).total_cmp(&cost(right))).then(left.name.cmp(&right.name))
+        });
+        let because = because_of(&verdicts);
+        Self { verdicts, because }
+    }
+
+    /// The cheapest that will do.
+    #[must_use]
+    pub fn best(&self) -> Option<&Verdict> {
+        self.verdicts.first().filter(|verdict| verdict.will_do())
+    }
+}
+
+fn because_of(verdicts: &[Verdict]) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let mut good = verdicts.iter().filter(|verdict| verdict.will_do());
+    let (first, second) = (good.next(), good.next());
+    match (first, second) {
+        (None, _) => sentences.push("no candidate will do".to_owned()),
+        (Some(first), None) => {
+            sentences.push(format!("{} is the only one that will do", first.name))
+        }
+        (Some(first), Some(second)) => {
+            let ratio = second.cents_per_year.zip(first.cents_per_year);
+            let ratio = ratio.map_or(f64::NAN, |(second, first)| second / first);
+            sentences.push(format!(
+                "{} costs {}, {} {ratio:.1} times as much: {}",
+                first.name,
+                described(first),
+                second.name,
+                described(second)
+            ));
+        }
+    }
+    let dates = || verdicts.iter().filter_map(|it| it.price.as_ref()).map(|it| it.date.as_str());
+    if let (Some(first), Some(last)) = (dates().min(), dates().max())
+        && first.get(..4) != last.get(..4)
+    {
+        sentences.push(format!("prices are of different times, {first} to {last}"));
+    }
+    let unsteady: Vec<&str> = verdicts
+        .iter()
+        .filter(|it| it.measured.as_ref().is_some_and(|measured| !measured.is_steady))
+        .map(|it| it.name.as_str())
+        .collect();
+    if !unsteady.is_empty() {
+        sentences.push(format!(
+            "too little was written for the state in which these drives clean all the time, so they may be \
+             slower and wear sooner: {}",
+            unsteady.join(", ")
+        ));
+    }
+    let unpowered: Vec<&str> = verdicts
+        .iter()
+        .filter(|it| it.will_do() && it.watts.is_none())
+        .map(|it| it.name.as_str())
+        .collect();
+    if !unpowered.is_empty() {
+        sentences.push(format!(
+            "nobody knows what power these draw, and their years cost without it: {}",
+            unpowered.join(", ")
+        ));
+    }
+    sentences
+}
+
+/// What makes the cost of one.
+fn described(verdict: &Verdict) -> String {
+    let a_year = verdict.cents_per_year.map_or(0.0, |cents| cents / 100.0);
+    let count = verdict.drive_count.unwrap_or(1);
+    let why = match verdict.why_many {
+        Some(WhyMany::Capacity) => " for the data",
+        Some(WhyMany::Rate) => " for the rate",
+        _ => "",
+    };
+    let drives = nandu_base::words::counted(count, "drive");
+    let years = verdict.years.map_or(String::new(), |years| format!(" every {years:.1} years"));
+    let worn = [verdict.data_years, verdict.log_years].into_iter().flatten();
+    let is_worn = worn.fold(f64::INFINITY, f64::min) <= verdict.years.unwrap_or_default();
+    let wear = if is_worn { ", when worn out" } else { "" };
+    format!("${a_year:.2} a year ({drives}{why}{years}{wear})")
+}
