@@ -60,7 +60,7 @@ pub enum Load {
 /// A workload of YCSB.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct YcsbChoice {
-    /// Which mix.
+    /// Which mix of operations.
     pub workload: WorkloadKind,
     /// Records of the database that is simulated.
     pub record_count: u64,
@@ -72,17 +72,17 @@ pub struct YcsbChoice {
     pub memory_percent: u32,
 }
 
-/// A trace.
+/// Requests that somebody recorded, and how much they touch.
 #[derive(Clone, Debug, Serialize)]
 pub struct TraceLoad {
-    /// The file.
+    /// Where the file lies, as it was named.
     pub path: PathBuf,
     /// How it is read; its addresses are packed.
     #[serde(skip)]
     pub options: TraceOptions,
     /// Bytes of all extents that it touches, as it is found by [`TraceLoad::read`].
     pub touched_bytes: u64,
-    /// Its requests.
+    /// How many requests it has.
     pub request_count: u64,
     /// From the first to the last.
     pub duration_ns: u64,

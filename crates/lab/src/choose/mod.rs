@@ -75,7 +75,7 @@ pub struct Candidate {
 /// What is asked.
 #[derive(Clone, Debug, Serialize)]
 pub struct Question {
-    /// The load.
+    /// What is asked of each candidate.
     pub load: Load,
     /// Bytes that have to be kept, in the whole.
     pub data_bytes: u64,
@@ -104,7 +104,7 @@ pub struct MeritWeights {
     pub performance: u32,
     /// Of dollars a year.
     pub cost: u32,
-    /// Of watts.
+    /// Of watts, which divide.
     pub energy: u32,
     /// Of years until they are worn out, at most those of service.
     pub endurance: u32,
