@@ -33,8 +33,8 @@ fn database() -> &'static Database {
         let mut write = database.write().expect("nobody is in the way");
         let definitions = ["elements", "text://@id", "number://@id", "text://item", "number://price"];
         let of = |words: &str| IndexDefinition::parse(words, &Namespaces::default()).expect("one");
-        let options =
-            ImportOptions { mapping: MappingKind::Elementless, indexes: definitions.map(of).into() };
+        let (mapping, indexes) = (MappingKind::Elementless, definitions.map(of).into());
+        let options = ImportOptions { mapping, indexes, ..ImportOptions::default() };
         import_with(&mut write, "shop", &options, ("text", text().as_bytes()), &mut ())
             .expect("it is a document");
         write.commit().expect("memory has room");

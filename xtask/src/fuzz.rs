@@ -25,7 +25,7 @@ const LIMITS: [&str; 3] = ["-rss_limit_mb=2048", "-timeout=30", "-max_len=32768"
 /// Crates whose example `fuzz_corpus` makes samples.
 const SAMPLING_PACKAGES: [&str; 2] = ["nandu-storage", "nandu-load"];
 /// Samples of the targets that no example makes any for.
-const SAMPLES: [(&str, &str, &[u8]); 13] = [
+const SAMPLES: [(&str, &str, &[u8]); 15] = [
     // The first byte says in which mapping, and with indexes below 128.
     (
         "xml_document",
@@ -38,6 +38,12 @@ const SAMPLES: [(&str, &str, &[u8]); 13] = [
         b"\x01<?xml version='1.0'?><!DOCTYPE r [<!ENTITY e 'x<y>z</y>'>]><r>&e;<!--c--><?p d?></r>",
     ),
     ("xml_document", "plain", b"\x82<r><o id='7'>12.5</o>\r\n<o id='8'/></r>\n"),
+    (
+        "json_document",
+        "values",
+        b"\x00{\"a\": [1.50, -2e9, null], \"b c\": {\"\": \"\\u00e4\\ud83d\\ude00\"}}",
+    ),
+    ("json_document", "empty", b"\x82\xEF\xBB\xBF[[], {}, \"\", true]\n"),
     ("xpath", "path", b"//order[@id = '17' or price > 3.5]/item[last()]"),
     ("xpath", "call", b"concat(string(//order[2]/@p:kind), ' ', sum(//price[. < 9]) div 2)"),
     ("manifest", "one-file", b"nandu volume 2\nmade 1\nfile 3 0 a\n"),

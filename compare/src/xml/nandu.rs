@@ -116,7 +116,8 @@ pub(super) fn take(task: &Task) -> Result<Taken, Failure> {
 
 fn import(task: &Task, database: &Database) -> Result<f64, Failure> {
     let indexes = vec![TpoxCollection::Custacc.key_index()];
-    let options = ImportOptions { mapping: MappingKind::Elementless, indexes };
+    let mapping = MappingKind::Elementless;
+    let options = ImportOptions { mapping, indexes, ..ImportOptions::default() };
     let file = File::open(&task.file).map_err(failure_at(&task.file))?;
     let started = Instant::now();
     let mut write = database.write().map_err(engine)?;

@@ -168,3 +168,50 @@ fn expressions_find_nodes_and_values() {
     assert!(refused(&["//book[2]", "--memory", "100B"]).contains("give more"));
     assert!(refused(&["//t", "--namespace", "x"]).contains("PREFIX=URI"));
 }
+
+#[test]
+fn documents_of_json_go_in_come_out_are_asked_and_changed() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let text = "{\"orders\": [{\"id\": 7, \"total\": 1.50, \"odd key\": null}, {\"id\": 8}]}";
+    fs::write(directory.join("shop.json"), text).unwrap();
+    let ask = |words: &[&str]| stdout_of(directory, &[&["xml"], words].concat());
+    assert!(ask(&["import", "shop.json", "shop", "--index", "number://id"]).contains("(json, "));
+    fs::copy(directory.join("shop.json"), directory.join("shop.txt")).unwrap();
+    let words =
+        ["import", "shop.txt", "shop", "--name", "two", "--format", "json", "--mapping", "full"];
+    ask(&words);
+    let expected = "{\"orders\":[{\"id\":7,\"total\":1.50,\"odd key\":null},{\"id\":8}]}\n";
+    for name in ["document", "two"] {
+        assert_eq!(ask(&["export", "shop", "--name", name]), expected);
+        assert!(ask(&["stat", "shop", "--name", name]).contains("json"));
+        assert!(ask(&["check", "shop", "--name", name]).contains("looked at"));
+    }
+    assert_eq!(
+        ask(&["query", "shop", "//_[id = 7]"]),
+        "{\"id\":7,\"total\":1.50,\"odd key\":null}\n"
+    );
+    assert_eq!(ask(&["query", "shop", "//_[id = 7]/*[name() = 'odd key']"]), "null\n");
+    assert_eq!(ask(&["query", "shop", "//id", "--text"]), "7\n8\n");
+    let plan = ask(&["query", "shop", "/json/orders/_/*[. = 8]", "--plan"]);
+    assert!(plan.contains("/json/orders/_/*[name() = \"odd key\"]"), "{plan}");
+    let update = |words: &[&str]| ask(&[&["update", "shop"], words].concat());
+    assert_eq!(update(&["//_[id = 8]/id", "--set", "\"new\""]), "document: 1 node set\n");
+    assert_eq!(update(&["//total", "--set", "[]"]), "document: 1 node set\n");
+    assert_eq!(update(&["//total", "--set", "true"]), "document: 1 node set\n");
+    assert_eq!(update(&["//_[id = 7]/*[3]", "--delete"]), "document: 1 node deleted\n");
+    assert_eq!(
+        ask(&["export", "shop"]),
+        "{\"orders\":[{\"id\":7,\"total\":true},{\"id\":\"new\"}]}\n"
+    );
+    assert!(ask(&["check", "shop"]).contains("1 entry of indexes"));
+    let refused =
+        |words: &[&str]| failure_of(directory, &[&["xml", "update", "shop"], words].concat(), 2);
+    assert!(refused(&["//total", "--set", "sent"]).contains("no value of JSON"));
+    assert!(refused(&["//orders", "--set", "1"]).contains("others in it"));
+    assert!(refused(&["//total/text()", "--delete"]).contains("its member"));
+    assert!(refused(&["//orders", "--insert", "<a/>"]).contains("document of JSON"));
+    fs::write(directory.join("bad.json"), "{\"a\": 1,\n \"a\": 2}").unwrap();
+    let said = failure_of(directory, &["xml", "import", "bad.json", "shop", "--name", "bad"], 2);
+    assert!(said.contains("bad.json: line 2, column 2: key `a` is there twice"), "{said}");
+}

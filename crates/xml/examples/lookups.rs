@@ -74,7 +74,8 @@ fn stored(directory: &Path, file: &str, indexes: &[String]) -> Outcome<(Database
     let names = Namespaces::new();
     let indexes: Result<Vec<_>, _> =
         indexes.iter().map(|index| IndexDefinition::parse(index, &names)).collect();
-    let options = ImportOptions { mapping: MappingKind::Elementless, indexes: indexes? };
+    let (mapping, indexes) = (MappingKind::Elementless, indexes?);
+    let options = ImportOptions { mapping, indexes, ..ImportOptions::default() };
     let begun = Instant::now();
     let mut write = database.write()?;
     let report = import_with(&mut write, "doc", &options, (file, File::open(file)?), &mut ())?;

@@ -4,9 +4,11 @@
 
 use crate::document::Document;
 use crate::error::XmlError;
+use crate::format::DocumentFormat;
 use crate::index::{IndexCheck, IndexDefinition, Indexer, Indexing};
+use crate::json::JsonRules;
 use crate::record::{NodeKind, Record, ValueType};
-use crate::synopsis::ClassId;
+use crate::synopsis::{ClassId, StepKind};
 use crate::tree_writer::Counts;
 use crate::walk::{NodeVisitor, walk};
 use nandu_storage::database::Tables;
@@ -36,7 +38,10 @@ pub struct DocumentCheck {
 /// # Errors
 /// If a page cannot be read. Damage is a finding.
 pub fn check(tables: &Tables, document: &Document) -> Result<DocumentCheck, XmlError> {
+    let json = (document.format() == DocumentFormat::Json).then(JsonRules::new);
     let mut checker = Checker {
+        document,
+        json,
         report: DocumentCheck::default(),
         node_counts: vec![0; document.synopsis().classes().len()],
         depth: 0,
@@ -47,7 +52,7 @@ pub fn check(tables: &Tables, document: &Document) -> Result<DocumentCheck, XmlE
     let (mut container_count, mut long_count) = (0, 0);
     let mut index_check = IndexCheck::new(tables, document);
     let kinds = document.indexes().map(IndexDefinition::kind).collect();
-    let mut indexer = Indexer::new(kinds, document.catalog.coverage());
+    let mut indexer = Indexer::new(kinds, document.catalog.coverage(), document.format());
     let mut expect = |place: usize, key: &[u8]| index_check.expect(place, key);
     let indexing = indexer.with_sink(&mut expect);
     let mut both = Both { checker: &mut checker, indexing };
@@ -64,7 +69,7 @@ pub fn check(tables: &Tables, document: &Document) -> Result<DocumentCheck, XmlE
             if long_count > 0 {
                 checker.find(format!("{long_count} containers have more than {limit} bytes"));
             }
-            checker.compare(document);
+            checker.compare();
             let told = document.catalog.container_count;
             if told != container_count {
                 checker.find(format!(
@@ -80,12 +85,12 @@ pub fn check(tables: &Tables, document: &Document) -> Result<DocumentCheck, XmlE
 }
 
 /// Tells two of the same nodes.
-struct Both<'b, S> {
-    checker: &'b mut Checker,
+struct Both<'b, 'c, S> {
+    checker: &'b mut Checker<'c>,
     indexing: Indexing<'b, S>,
 }
 
-impl<S: FnMut(usize, &[u8]) -> Result<(), XmlError>> NodeVisitor for Both<'_, S> {
+impl<S: FnMut(usize, &[u8]) -> Result<(), XmlError>> NodeVisitor for Both<'_, '_, S> {
     fn open(&mut self, class: ClassId) -> Result<(), XmlError> {
         self.checker.open(class)
     }
@@ -106,7 +111,10 @@ impl<S: FnMut(usize, &[u8]) -> Result<(), XmlError>> NodeVisitor for Both<'_, S>
     }
 }
 
-struct Checker {
+struct Checker<'c> {
+    document: &'c Document,
+    /// The rules of JSON, for a document of it.
+    json: Option<JsonRules>,
     report: DocumentCheck,
     /// By class.
     node_counts: Vec<u64>,
@@ -116,7 +124,7 @@ struct Checker {
     value: Vec<u8>,
 }
 
-impl Checker {
+impl Checker<'_> {
     fn find(&mut self, what: impl Into<String>) {
         if self.report.findings.len() < FINDING_COUNT_MAX {
             self.report.findings.push(what.into());
@@ -124,8 +132,8 @@ impl Checker {
     }
 
     /// What the catalogue says.
-    fn compare(&mut self, document: &Document) {
-        let catalog = &document.catalog;
+    fn compare(&mut self) {
+        let catalog = &self.document.catalog;
         let (mut found, mut kept) = (self.report.counts, catalog.counts);
         for kind in NodeKind::ALL {
             let (found, kept) = (*found.of_kind(kind), *kept.of_kind(kind));
@@ -152,7 +160,7 @@ impl Checker {
     }
 }
 
-impl NodeVisitor for Checker {
+impl NodeVisitor for Checker<'_> {
     fn open(&mut self, class: ClassId) -> Result<(), XmlError> {
         let counts = &mut self.report.counts;
         self.root_count += u64::from(self.depth == 0);
@@ -160,11 +168,21 @@ impl NodeVisitor for Checker {
         counts.element_count += 1;
         counts.level_count = counts.level_count.max(self.depth);
         self.node_counts[class.0 as usize] += 1;
+        let document = self.document;
+        let kind = document.synopsis().get(class).map(|class| class.kind);
+        let kept = match &mut self.json {
+            Some(json) => json.open(document, class),
+            None if kind == Some(StepKind::Array) => Err("there are items of arrays, as in JSON"),
+            None => Ok(()),
+        };
+        kept.unwrap_or_else(|what| self.find(what));
         Ok(())
     }
 
     fn close(&mut self, _class: ClassId) -> Result<(), XmlError> {
         self.depth -= 1;
+        let kept = self.json.as_mut().map_or(Ok(()), JsonRules::close);
+        kept.unwrap_or_else(|what| self.find(what));
         Ok(())
     }
 
@@ -176,6 +194,11 @@ impl NodeVisitor for Checker {
             if matches!(record.kind, NodeKind::Attribute | NodeKind::Namespace) {
                 self.node_counts[record.class.0 as usize] += 1;
             }
+        }
+        if let Some(json) = &mut self.json {
+            let kept = json.leaf(record);
+            kept.unwrap_or_else(|what| self.find(format!("{what}: {:02x?}", record.label)));
+            return Ok(());
         }
         let is_text = match record.is_continued || record.goes_on {
             false => std::str::from_utf8(record.value).is_ok(),

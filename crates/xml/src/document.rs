@@ -2,15 +2,19 @@
 //!
 //! ```text
 //!   NAME-nodes     containers (`container`)
-//!   NAME-catalog   00           version, mapping, sizes and counts
+//!   NAME-catalog   00           version, mapping, [format, 00,] sizes and counts
 //!                  01 name id   prefix, local name, namespace
 //!                  02 class id  kind, class above, name, nodes
 //!                  03 index     kind, path, what its prefixes stand for
 //!   NAME-index-7   entries of an index (`index`)
 //! ```
+//!
+//! 1. A document of XML says version 2, as it did before there were others, and what is in brackets
+//!    is not there: programs of then read it. All others say version 3.
 
 use crate::container::{CONTAINER_BYTES_MAX, CONTAINER_BYTES_MIN};
 use crate::error::XmlError;
+use crate::format::DocumentFormat;
 use crate::index::{INDEX_COUNT_MAX, IndexDefinition, StoredIndex};
 use crate::mapping::MappingKind;
 use crate::record::NodeKind;
@@ -22,11 +26,15 @@ use nandu_storage::StorageError;
 use nandu_storage::database::{EntryRange, TableStat, Tables};
 use serde::Serialize;
 
-/// The version of the format that is written and read.
-const FORMAT_VERSION: u8 = 2;
+/// The version of the format that all documents may have.
+const FORMAT_VERSION: u8 = 3;
+/// The version of documents that programs before it know, too.
+const PLAIN_VERSION: u8 = 2;
 /// The key of the catalogue's head, which every change of a document writes.
 pub(crate) const HEAD: u8 = 0;
 const NAME: u8 = 1;
+/// Containers as they are, in a head of version 3.
+const NO_PACKING: u8 = 0;
 const CLASS: u8 = 2;
 const INDEX: u8 = 3;
 
@@ -54,6 +62,7 @@ impl DocumentNames {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Catalog {
     pub(crate) mapping: MappingKind,
+    pub(crate) format: DocumentFormat,
     pub(crate) container_bytes: u64,
     pub(crate) container_count: u64,
     pub(crate) plain_bytes: u64,
@@ -87,6 +96,8 @@ pub struct Document {
 /// How large a document is, and what it has in it.
 #[derive(Clone, Debug, Serialize)]
 pub struct DocumentStat {
+    /// What it is made from and comes out as.
+    pub format: &'static str,
     /// How it is stored.
     pub mapping: &'static str,
     /// Bytes of the text that it was made from.
@@ -131,9 +142,14 @@ pub struct IndexStat {
 
 impl Catalog {
     /// Of a document that has nothing yet.
-    pub(crate) fn empty(mapping: MappingKind, container_bytes: u64) -> Self {
+    pub(crate) fn empty(
+        mapping: MappingKind,
+        format: DocumentFormat,
+        container_bytes: u64,
+    ) -> Self {
         Self {
             mapping,
+            format,
             container_bytes,
             container_count: 0,
             plain_bytes: 0,
@@ -202,7 +218,10 @@ impl Catalog {
 
     /// The head, of which each change makes another one.
     pub(crate) fn encode_head(&self) -> Vec<u8> {
-        let mut bytes = vec![FORMAT_VERSION, self.mapping.code()];
+        let mut bytes = match self.format {
+            DocumentFormat::Xml => vec![PLAIN_VERSION, self.mapping.code()],
+            format => vec![FORMAT_VERSION, self.mapping.code(), format.code(), NO_PACKING],
+        };
         let Counts { level_count, value_bytes, .. } = self.counts;
         let mut counts = self.counts;
         let kinds = NodeKind::ALL.map(|kind| *counts.of_kind(kind));
@@ -215,8 +234,18 @@ impl Catalog {
 
     /// The head; says what is wrong with it.
     fn decode_head(bytes: &[u8]) -> Result<Self, &'static str> {
-        let (&[_, mapping], mut rest) =
+        let (&[version, mapping], mut rest) =
             bytes.split_first_chunk().ok_or("its catalogue has no head")?;
+        let mut format = DocumentFormat::Xml;
+        if version > PLAIN_VERSION {
+            let (&[code, packing], after) =
+                rest.split_first_chunk().ok_or("its catalogue's head is too short")?;
+            format = DocumentFormat::of_code(code).ok_or("its format is not known")?;
+            if packing != NO_PACKING {
+                return Err("how its containers are packed is not known");
+            }
+            rest = after;
+        }
         let mapping = MappingKind::of_code(mapping).ok_or("its mapping is not known")?;
         let mut number = || varint::take(&mut rest).ok_or("its catalogue's head is too short");
         let (container_bytes, container_count) = (number()?, number()?);
@@ -230,7 +259,7 @@ impl Catalog {
         if !rest.is_empty() || !known_bytes.contains(&container_bytes) {
             return Err("its catalogue's head makes no sense");
         }
-        let empty = Self::empty(mapping, container_bytes);
+        let empty = Self::empty(mapping, format, container_bytes);
         Ok(Self { container_count, plain_bytes, change_count, counts, ..empty })
     }
 
@@ -271,7 +300,7 @@ impl Catalog {
 /// A document's head, if its version is known.
 fn decoded_head(document: &str, head: &[u8]) -> Result<Catalog, XmlError> {
     if let &[found, ..] = head
-        && found != FORMAT_VERSION
+        && !(PLAIN_VERSION..=FORMAT_VERSION).contains(&found)
     {
         let (document, known) = (document.to_owned(), FORMAT_VERSION);
         return Err(XmlError::Version { document, found, known });
@@ -347,6 +376,12 @@ impl Document {
         self.catalog.mapping
     }
 
+    /// What it is made from and comes out as.
+    #[must_use]
+    pub const fn format(&self) -> DocumentFormat {
+        self.catalog.format
+    }
+
     /// The names of its elements, attributes and prefixes.
     #[must_use]
     pub const fn vocabulary(&self) -> &Vocabulary {
@@ -358,7 +393,8 @@ impl Document {
         self.catalog.indexes.iter().map(|index| &index.definition)
     }
 
-    /// The path of names of a class: `/bib/book/@year`.
+    /// The path of names of a class: `/bib/book/@year`, `/json/tags/_`. A key of JSON that is no name
+    /// of XML is written as `*[name() = "…"]`.
     #[must_use]
     pub fn path_of(&self, class: ClassId) -> String {
         let mut steps = Vec::new();
@@ -368,11 +404,17 @@ impl Document {
             steps.push(match class.kind {
                 StepKind::Attribute => format!("@{name}"),
                 StepKind::Namespace => format!("namespace::{name}"),
+                StepKind::Element if self.is_odd_key(&name) => format!("*[name() = \"{name}\"]"),
                 _ => name,
             });
             at = class.parent;
         }
         steps.iter().rev().map(|step| format!("/{step}")).collect()
+    }
+
+    /// Whether a key of JSON cannot be a step of an expression.
+    fn is_odd_key(&self, key: &str) -> bool {
+        self.format() == DocumentFormat::Json && !crate::import::is_plain_name(key)
     }
 
     /// Which paths of names there are.
@@ -406,6 +448,7 @@ impl Document {
             })
         });
         Ok(DocumentStat {
+            format: catalog.format.label(),
             mapping: catalog.mapping.label(),
             plain_bytes: catalog.plain_bytes,
             counts: catalog.counts,

@@ -1,4 +1,5 @@
-//! A document as text again: equal to what was imported, by canonical XML (`xmllint --c14n`).
+//! A document as text again: one of XML equal to what was imported, by canonical XML (`xmllint
+//! --c14n`); one of JSON as `json` has it.
 //!
 //! 1. What canonical XML keeps is kept: elements with their prefixes, attributes, texts, comments,
 //!    instructions. A document type is written as it was. Which quotes there were, sections of
@@ -7,6 +8,7 @@
 
 use crate::document::Document;
 use crate::error::XmlError;
+use crate::format::DocumentFormat;
 use crate::record::{NodeKind, Record};
 use crate::synopsis::ClassId;
 use crate::walk::{NodeVisitor, walk};
@@ -15,7 +17,7 @@ use std::io::Write;
 
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Writes a document as XML. Gives the number of bytes.
+/// Writes a document as what it was made from, XML or JSON. Gives the number of bytes.
 ///
 /// # Errors
 /// If a page cannot be read, the document is damaged, or `output` fails.
@@ -24,6 +26,9 @@ pub fn export(
     document: &Document,
     output: &mut dyn Write,
 ) -> Result<u64, XmlError> {
+    if document.format() == DocumentFormat::Json {
+        return crate::json::export(tables, document, output);
+    }
     let names = document.vocabulary().names();
     let written: Vec<Box<[u8]>> =
         names.iter().map(|name| name.written().into_bytes().into_boxed_slice()).collect();

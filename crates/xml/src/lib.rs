@@ -45,8 +45,10 @@ mod document;
 mod edit;
 mod error;
 mod export;
+mod format;
 mod import;
 mod index;
+mod json;
 pub mod label;
 mod mapping;
 mod record;
@@ -63,6 +65,7 @@ pub use document::{Document, DocumentStat, IndexStat};
 pub use edit::{Editor, Spot};
 pub use error::{Place, XmlError};
 pub use export::export;
+pub use format::DocumentFormat;
 pub use import::{
     ENTITY_BYTES_MAX, ENTITY_LEVEL_MAX, ImportObserver, ImportOptions, ImportReport,
     LEVEL_COUNT_MAX, NAME_BYTES_MAX, PIECE_BYTES_MAX, import, import_with,

@@ -30,7 +30,7 @@ pub enum NodeKind {
     Doctype,
 }
 
-/// What a value is. XML has text; the others are JSON's, and nothing makes them yet.
+/// What a value is. XML has text; the others are JSON's (`json`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ValueType {
     /// Characters.
@@ -41,6 +41,10 @@ pub enum ValueType {
     Boolean,
     /// Nothing.
     Null,
+    /// An object without members: one that has some is known by these.
+    EmptyObject,
+    /// An array without items.
+    EmptyArray,
 }
 
 /// A node, or a part of its value.
@@ -93,7 +97,8 @@ impl NodeKind {
 }
 
 impl ValueType {
-    const ALL: [Self; 4] = [Self::Text, Self::Number, Self::Boolean, Self::Null];
+    const ALL: [Self; 6] =
+        [Self::Text, Self::Number, Self::Boolean, Self::Null, Self::EmptyObject, Self::EmptyArray];
 }
 
 /// The first byte of a record.

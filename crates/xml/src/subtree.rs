@@ -45,7 +45,7 @@ impl SubtreeReader {
     pub fn open(tables: &Tables, name: &str) -> Result<Self, XmlError> {
         let document = Document::open(tables, name)?;
         let file = catalog_file(tables, name)?;
-        let builder = FragmentBuilder::with_names(document.vocabulary().clone());
+        let builder = FragmentBuilder::of(&document);
         let (places, limits) = (Places::default(), QueryLimits::default());
         Ok(Self { document, file, builder, places, limits })
     }
@@ -65,7 +65,7 @@ impl SubtreeReader {
         let name_count = self.document.vocabulary().names().len();
         self.document.renew(tables)?;
         if self.document.vocabulary().names().len() > name_count {
-            self.builder = FragmentBuilder::with_names(self.document.vocabulary().clone());
+            self.builder = FragmentBuilder::of(&self.document);
         }
         Ok(())
     }
@@ -147,8 +147,7 @@ impl NodeVisitor for Collector<'_> {
     }
 
     fn open_at(&mut self, class: ClassId, label: &[u8]) -> Result<(), XmlError> {
-        let name = self.builder.name_of(class, self.document.synopsis());
-        self.builder.open(name, class);
+        self.builder.open_class(class, self.document.synopsis());
         self.places.push(self.document, self.builder, label)?;
         self.check()
     }

@@ -39,7 +39,7 @@ pub enum StepKind {
     Attribute,
     /// A declaration of a namespace; its name is the prefix.
     Namespace,
-    /// An element of an array of JSON, which has no name. Nothing makes one yet.
+    /// An item of an array of JSON.
     Array,
 }
 
@@ -69,6 +69,13 @@ impl StepKind {
     /// All kinds, by their code.
     pub const ALL: [Self; 5] =
         [Self::Document, Self::Element, Self::Attribute, Self::Namespace, Self::Array];
+
+    /// Whether it leads to an element: one of XML, or a value of JSON.
+    #[must_use]
+    #[inline]
+    pub const fn is_element(self) -> bool {
+        matches!(self, Self::Element | Self::Array)
+    }
 
     const fn code(self) -> u8 {
         self as u8

@@ -209,7 +209,7 @@ impl TreeWriter {
         label::push_attribute(&mut self.label, element.next_attribute);
         element.next_attribute += 1;
         self.synopsis.count(class);
-        self.leaf(kind, class, value, sink)
+        self.leaf((kind, ValueType::Text), class, value, sink)
     }
 
     /// A node without a name in the innermost open element, or in the document.
@@ -217,6 +217,17 @@ impl TreeWriter {
     pub(crate) fn child<E>(
         &mut self,
         kind: NodeKind,
+        value: &[u8],
+        sink: &mut impl FnMut(&[u8], &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.typed_child((kind, ValueType::Text), value, sink)
+    }
+
+    /// The same of a value that may be other than text.
+    #[inline]
+    pub(crate) fn typed_child<E>(
+        &mut self,
+        kind: (NodeKind, ValueType),
         value: &[u8],
         sink: &mut impl FnMut(&[u8], &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -239,7 +250,7 @@ impl TreeWriter {
     #[inline]
     fn leaf<E>(
         &mut self,
-        kind: NodeKind,
+        (kind, value_type): (NodeKind, ValueType),
         class: ClassId,
         value: &[u8],
         sink: &mut impl FnMut(&[u8], &[u8]) -> Result<(), E>,
@@ -255,7 +266,8 @@ impl TreeWriter {
                 _ => {}
             }
         }
-        self.containers.push(&new_record(&self.label, kind, class, value), sink)?;
+        let record = Record { value_type, ..new_record(&self.label, kind, class, value) };
+        self.containers.push(&record, sink)?;
         let label_bytes = self.innermost().label_bytes;
         self.label.truncate(label_bytes);
         Ok(())

@@ -252,6 +252,7 @@ impl Walker {
         // The class of the element that the record is in.
         let own = synopsis.get(record.class).ok_or("a record has an unknown class")?;
         let (wanted, mut class) = match record.kind {
+            NodeKind::Element if own.kind == StepKind::Array => (StepKind::Array, own.parent),
             NodeKind::Element => (StepKind::Element, own.parent),
             NodeKind::Attribute => (StepKind::Attribute, own.parent),
             NodeKind::Namespace => (StepKind::Namespace, own.parent),

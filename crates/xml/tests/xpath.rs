@@ -468,7 +468,7 @@ fn indexed(mapping: MappingKind, text: &str, indexes: &[&str]) -> Database {
     let mut write = database.write().unwrap();
     let names = Namespaces::new();
     let indexes = indexes.iter().map(|index| IndexDefinition::parse(index, &names).unwrap());
-    let options = ImportOptions { mapping, indexes: indexes.collect() };
+    let options = ImportOptions { mapping, indexes: indexes.collect(), ..ImportOptions::default() };
     import_with(&mut write, "doc", &options, ("text", text.as_bytes()), &mut ()).unwrap();
     write.commit().unwrap();
     database

@@ -1,4 +1,4 @@
-//! `nandu xml`: documents of XML in a database: in, out, how large, whether sound.
+//! `nandu xml`: documents of XML and JSON in a database: in, out, how large, whether sound.
 //!
 //! 1. A document is stored in one transaction: after an error or Ctrl-C there is nothing of it, nor
 //!    a database that was made for it.
@@ -20,13 +20,13 @@ use nandu_base::ByteCount;
 use nandu_base::words::counted;
 use nandu_probe::table::Table;
 use nandu_xml::{
-    Document, DocumentCheck, DocumentStat, ImportObserver, ImportOptions, ImportReport,
-    IndexDefinition, MappingKind, XmlError,
+    Document, DocumentCheck, DocumentFormat, DocumentStat, ImportObserver, ImportOptions,
+    ImportReport, IndexDefinition, MappingKind, XmlError,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// Store documents of XML, and get them back
+/// Store documents of XML or JSON, and get them back
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -39,10 +39,14 @@ Examples:
   nandu xml explain shop '//order[@id = 7]/total' --analyze
   nandu xml update shop '//order[@id = 7]/status' --set sent
   nandu xml check shop
+  nandu xml import orders.json shop --name orders
+  nandu xml query shop --name orders '/json/orders/_[total > 100]/id'
 
 A document comes out equal to what went in by canonical XML (xmllint --c14n): quotes, sections \
 of CDATA, references and white space in tags are not kept. It is UTF-8, and no entity outside \
-of it is ever read. A database may have several documents, each with its --name.")]
+of it is ever read. A document of JSON comes out with the same keys in the same order, and numbers as \
+they were written; its outermost value is the element json, keys are elements, items of arrays are \
+elements _. A database may have several documents, each with its --name.")]
 pub(crate) struct XmlArguments {
     #[command(subcommand)]
     action: Action,
@@ -62,6 +66,9 @@ enum Action {
         file: PathBuf,
         /// The directory of the database
         directory: PathBuf,
+        /// What the file has; without it, JSON if its name ends in .json, else XML
+        #[arg(long, value_enum)]
+        format: Option<FormatArgument>,
         /// What is stored of it: elementless leaves out what follows from the rest
         #[arg(long, value_enum, default_value = "elementless")]
         mapping: MappingArgument,
@@ -109,6 +116,15 @@ enum Action {
     },
 }
 
+/// A format by its name.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum FormatArgument {
+    /// XML 1.0 in UTF-8
+    Xml,
+    /// JSON in UTF-8, one value
+    Json,
+}
+
 /// A mapping by its name.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum MappingArgument {
@@ -124,6 +140,7 @@ pub(crate) enum MappingArgument {
 #[derive(Serialize)]
 struct ImportAnswer<'a> {
     name: &'a str,
+    format: &'static str,
     mapping: &'static str,
     #[serde(flatten)]
     report: ImportReport,
@@ -160,11 +177,22 @@ struct CheckAnswer<'a> {
 pub(crate) fn run(arguments: &XmlArguments, context: &Context) -> Result<(), Failure> {
     let (name, json) = (arguments.name.as_str(), arguments.json);
     match &arguments.action {
-        Action::Import { file, directory, mapping, index, namespace, memory, page_size, set } => {
+        Action::Import {
+            file,
+            directory,
+            format,
+            mapping,
+            index,
+            namespace,
+            memory,
+            page_size,
+            set,
+        } => {
             let namespaces = namespace.iter().cloned().collect();
             let indexes = index.iter().map(|index| IndexDefinition::parse(index, &namespaces));
             let indexes = indexes.collect::<Result<_, XmlError>>()?;
-            let stored_as = ImportOptions { mapping: mapping.kind(), indexes };
+            let (mapping, format) = (mapping.kind(), format_of(*format, file));
+            let stored_as = ImportOptions { mapping, format, indexes };
             let what = format!("--memory {memory}");
             crate::memory::check_possible(*memory, &what, "give less")?;
             let mut options = DatabaseOptions::default();
@@ -213,17 +241,17 @@ fn import<'n>(
     })?;
     let seconds = stopwatch.elapsed().as_secs_f64();
     let done = format!("{} in {name}", counted(report.counts.node_count(), "node"));
-    let mapping = stored_as.mapping.label();
-    Ok((ImportAnswer { name, mapping, report, seconds, restart }, done))
+    let (mapping, format) = (stored_as.mapping.label(), stored_as.format.label());
+    Ok((ImportAnswer { name, format, mapping, report, seconds, restart }, done))
 }
 
 fn tell_import(answer: &ImportAnswer<'_>, as_json: bool, context: &Context) -> Result<(), Failure> {
     if as_json {
         return context.output.json("xml import", answer);
     }
-    let ImportAnswer { name, mapping, report, seconds, .. } = answer;
+    let ImportAnswer { name, format, mapping, report, seconds, .. } = answer;
     context.output.line(&format!(
-        "{name}: {} of {} in {} ({mapping}), {seconds:.1} s",
+        "{name}: {} of {} in {} ({format}, {mapping}), {seconds:.1} s",
         counted(report.counts.node_count(), "node"),
         ByteCount(report.plain_bytes),
         ByteCount(report.file_bytes),
@@ -275,6 +303,7 @@ fn stat(directory: &Path, name: &str, as_json: bool, context: &Context) -> Resul
     let counts = stat.counts;
     let mut table = Table::new(&["what", "how much"]);
     let mut row = |what: &str, value: String| table.row(vec![what.to_owned(), value]);
+    row("format", stat.format.to_owned());
     row("mapping", stat.mapping.to_owned());
     for (what, count) in [
         ("elements", counts.element_count),
@@ -344,6 +373,16 @@ fn check(directory: &Path, name: &str, as_json: bool, context: &Context) -> Resu
                 if count == 1 { "1 rule is".to_owned() } else { format!("{count} rules are") };
             Err(Failure::shape(format!("{rules} broken; restore a copy")))
         }
+    }
+}
+
+/// What a file has: what is said, or what its name says.
+fn format_of(said: Option<FormatArgument>, file: &Path) -> DocumentFormat {
+    let is_json = file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
+    match said {
+        Some(FormatArgument::Json) => DocumentFormat::Json,
+        None if is_json => DocumentFormat::Json,
+        Some(FormatArgument::Xml) | None => DocumentFormat::Xml,
     }
 }
 

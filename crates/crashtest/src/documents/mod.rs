@@ -41,7 +41,7 @@ pub(crate) fn store(
 ) -> Result<(), XmlError> {
     let indexes = INDEXES.map(|index| IndexDefinition::parse(index, &Namespaces::new()));
     let indexes = indexes.into_iter().collect::<Result<_, _>>()?;
-    let options = ImportOptions { mapping, indexes };
+    let options = ImportOptions { mapping, indexes, ..ImportOptions::default() };
     let text = tree.text();
     import_with(write, NAME, &options, ("a tree", text.as_bytes()), &mut ())?;
     Ok(())

@@ -77,7 +77,7 @@ impl Tpox {
             let mut watch = Watch { collection, expected_bytes, observer };
             let text = (collection.name(), self.text(collection));
             let indexes = has_keys.then(|| collection.key_index()).into_iter().collect();
-            let options = ImportOptions { mapping, indexes };
+            let options = ImportOptions { mapping, indexes, ..ImportOptions::default() };
             *report = import_with(write, collection.name(), &options, text, &mut watch)?;
         }
         Ok(reports)

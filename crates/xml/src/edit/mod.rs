@@ -11,6 +11,7 @@
 //! 3. An element of an elementless document has a record if and only if nothing is in it.
 
 mod indexes;
+mod json;
 mod places;
 mod region;
 mod tally;
@@ -60,7 +61,7 @@ impl<'e, 'd> Editor<'e, 'd> {
         let document = crate::index::claimed(write, name)?;
         let begun = document.catalog.as_begun();
         let kinds = document.indexes().map(IndexDefinition::kind).collect();
-        let indexer = Indexer::new(kinds, document.catalog.coverage());
+        let indexer = Indexer::new(kinds, document.catalog.coverage(), document.format());
         Ok(Self { write, document, begun, indexer, relabelled: Vec::new() })
     }
 
@@ -91,7 +92,7 @@ impl<'e, 'd> Editor<'e, 'd> {
     }
 
     /// Gives a text, attribute, comment or instruction another value. False if there is no such
-    /// node.
+    /// node. In a document of JSON the value is written as JSON: `7`, `"seven"`, `null`, `[]`.
     ///
     /// # Errors
     /// If the value may not stand there, or the engine refuses.
@@ -103,11 +104,11 @@ impl<'e, 'd> Editor<'e, 'd> {
         if matches!(kept.kind, NodeKind::Element | NodeKind::Namespace | NodeKind::Doctype) {
             return Err(invalid("what it is called or declares is no value that can be set"));
         }
-        crate::import::check_value(kept.kind, value).map_err(invalid)?;
+        let (value_type, value) = self.new_value(kept.kind, value)?;
         let counts = &mut self.document.catalog.counts;
         counts.value_bytes = counts.value_bytes - kept.value.len() as u64 + value.len() as u64;
         let old = kept.clone();
-        kept.value = value.as_bytes().to_vec();
+        (kept.value_type, kept.value) = (value_type, value);
         let parent = label.parent().unwrap_or_default();
         let class = self.class_in(&parent, &old)?;
         let change = self.begin_change((&parent, class), (&[old], &region.inside), true)?;
@@ -136,17 +137,27 @@ impl<'e, 'd> Editor<'e, 'd> {
         }
         let class = self.class_in(&parent, &region.inside[0])?;
         let removed = std::mem::take(&mut region.inside);
+        if self.is_json() && removed[0].kind == NodeKind::Text && removed[0].label == start {
+            return Err(invalid("a value of JSON goes with its member or item: delete that"));
+        }
         self.tally(&removed, start, false)?;
-        let change = self.begin_change((&parent, class), (&removed, &[]), true)?;
-        if !self.document.mapping().has_elements() && parent != Label::document() {
+        if (self.is_json() || !self.document.mapping().has_elements())
+            && parent != Label::document()
+        {
             let before = self.record_before(start)?;
             let has_more = before.is_some_and(|kept| is_in(parent.as_bytes(), &kept.label))
                 || self
                     .record_from(&end)?
                     .is_some_and(|kept| is_in(parent.as_bytes(), &kept.label));
             if !has_more {
-                region.inside.push(Kept::element(parent.as_bytes(), class));
+                region.inside.push(self.rest_of((&parent, class), (label, &removed[0]))?);
             }
+        }
+        // The record of the element itself is no node in it.
+        let new: &[Kept] = if self.is_json() { &region.inside[..] } else { &[] };
+        let change = self.begin_change((&parent, class), (&removed, new), true)?;
+        if let [rest] = new {
+            self.tally(std::slice::from_ref(rest), &rest.label, true)?;
         }
         region.write(self.write, &mut self.document)?;
         self.end_change(change)?;
@@ -160,6 +171,9 @@ impl<'e, 'd> Editor<'e, 'd> {
     /// If it is not well-formed or refers to a prefix that is unknown there, there is no such
     /// place, or the engine refuses.
     pub fn insert(&mut self, spot: &Spot, text: &str) -> Result<Vec<Label>, XmlError> {
+        if self.is_json() {
+            return Err(invalid("nothing is inserted into a document of JSON: set values in it"));
+        }
         let (parent, mut left, mut right) = self.neighbours(spot)?;
         let class = self.class_of_element(&parent)?;
         let bindings = self.bindings(&parent)?;

@@ -1,5 +1,5 @@
-//! From the text of an XML document to its records: a stream of quick-xml's events, in constant
-//! memory.
+//! From the text of a document to its records, in constant memory: one of XML as a stream of
+//! quick-xml's events, one of JSON as `json` has it.
 //!
 //! ```text
 //!   Read ─► Source ─► quick-xml ─► Importer ─► TreeWriter ─► containers ─► raw tree, past the log
@@ -14,6 +14,7 @@
 
 mod dtd;
 mod fragment;
+mod json;
 mod names;
 mod source;
 mod tag;
@@ -21,8 +22,10 @@ mod words;
 
 pub use dtd::{ENTITY_BYTES_MAX, ENTITY_LEVEL_MAX};
 pub(crate) use fragment::{Base, check_value, fragment};
+pub(crate) use json::leaf_of;
 pub use source::PIECE_BYTES_MAX;
 pub use words::NAME_BYTES_MAX;
+pub(crate) use words::is_plain_name;
 
 use self::dtd::Entities;
 use self::names::{Names, ScopeId};
@@ -30,6 +33,7 @@ use self::source::{Source, TooLong};
 use self::tag::{AttributePlace, Distinct};
 use crate::document::{Catalog, DocumentNames};
 use crate::error::{Place, XmlError};
+use crate::format::DocumentFormat;
 use crate::index::{self, Coverage, IndexDefinition, Indexer};
 use crate::mapping::MappingKind;
 use crate::record::NodeKind;
@@ -116,6 +120,8 @@ impl From<TooDeep> for Trouble {
 pub struct ImportOptions {
     /// How its records are written.
     pub mapping: MappingKind,
+    /// What its text is.
+    pub format: DocumentFormat,
     /// Which indexes it has.
     pub indexes: Vec<IndexDefinition>,
 }
@@ -132,11 +138,11 @@ pub fn import(
     input: (&str, impl Read),
     observer: &mut dyn ImportObserver,
 ) -> Result<ImportReport, XmlError> {
-    let options = ImportOptions { mapping, indexes: Vec::new() };
+    let options = ImportOptions { mapping, ..ImportOptions::default() };
     import_with(write, document, &options, input, observer)
 }
 
-/// Stores the text of an XML document, called `file` in errors, as a document of that name, with its
+/// Stores the text of a document, called `file` in errors, as a document of that name, with its
 /// indexes, in one pass.
 ///
 /// # Errors
@@ -161,13 +167,13 @@ fn import_stream(
     (file, input): (&str, &mut dyn Read),
     observer: &mut dyn ImportObserver,
 ) -> Result<ImportReport, XmlError> {
-    let ImportOptions { mapping, ref indexes } = *options;
+    let ImportOptions { mapping, format, ref indexes } = *options;
     let usable_bytes = write.engine().usable_bytes();
     let container_bytes = container::container_bytes(usable_bytes).ok_or_else(|| {
         let what = "pages of this database are too small for labels: 2 KiB at least";
         XmlError::Invalid { what: what.to_owned() }
     })?;
-    let mut catalog = Catalog::empty(mapping, container_bytes as u64);
+    let mut catalog = Catalog::empty(mapping, format, container_bytes as u64);
     let numbers: Vec<u32> =
         indexes.iter().map(|it| catalog.add_index(it)).collect::<Result<_, _>>()?;
     let names = DocumentNames::of(document);
@@ -186,10 +192,16 @@ fn import_stream(
         tree.indexer = indexer(options);
         let mut put_entry =
             |place: usize, key: &[u8]| indexes[place].push_entry(key, &[]).map_err(Trouble::from);
-        let importer = Importer::new(tree, |key: &[u8], value: &[u8]| {
-            nodes.push_entry(key, value).map_err(Trouble::from)
+        let sink = |key: &[u8], value: &[u8]| nodes.push_entry(key, value).map_err(Trouble::from);
+        let put_entry = &mut put_entry;
+        made = Some(match format {
+            DocumentFormat::Xml => {
+                Importer::new(tree, sink).read_all(file, input, observer, put_entry)?
+            }
+            DocumentFormat::Json => {
+                json::Importer::new(tree, sink).read_all(file, input, observer, put_entry)?
+            }
         });
-        made = Some(importer.read_all(file, input, observer, &mut put_entry)?);
         Ok::<_, XmlError>(())
     })?;
     let (tree, vocabulary, plain_bytes) = made.expect("the load was done");
@@ -208,7 +220,7 @@ fn import_stream(
 fn indexer(options: &ImportOptions) -> Indexer {
     let indexes = options.indexes.iter();
     let (kinds, patterns) = indexes.map(|it| (it.kind(), it.pattern().clone())).unzip();
-    Indexer::new(kinds, Coverage::new(patterns))
+    Indexer::new(kinds, Coverage::new(patterns), options.format)
 }
 
 /// An open element, or the document.

@@ -5,7 +5,7 @@
 //!    nothing else. Children mostly come in the order in which they came before, so a few names
 //!    after the last one are compared first.
 
-use super::words::split_name;
+use super::words::{NAME_BYTES_MAX, split_name};
 use crate::synopsis::{CLASS_COUNT_MAX, ClassId, StepKind, Synopsis};
 use crate::vocabulary::{Name, Vocabulary};
 use std::collections::BTreeMap;
@@ -31,6 +31,8 @@ pub(super) struct Names {
     scopes: BTreeMap<Box<[u8]>, ScopeId>,
     /// Prefixes and namespaces that are declared here, the innermost last.
     bindings: Vec<(String, String)>,
+    /// Whether names are keys of JSON, which may be any text.
+    are_keys: bool,
     key: Vec<u8>,
 }
 
@@ -52,6 +54,11 @@ impl Names {
     /// Of a document that has these names, where these prefixes are declared.
     pub(super) fn within(vocabulary: Vocabulary, bindings: Vec<(String, String)>) -> Self {
         Self { vocabulary, bindings, ..Self::default() }
+    }
+
+    /// Of a document of JSON.
+    pub(super) fn of_keys() -> Self {
+        Self { are_keys: true, ..Self::default() }
     }
 
     /// The class of a name below another class. Says what is wrong with the name.
@@ -112,6 +119,13 @@ impl Names {
     /// What a name is called in full.
     fn resolve(&self, kind: StepKind, written: &str) -> Result<Name, String> {
         if kind == StepKind::Namespace {
+            return Ok(Name { local: written.to_owned(), ..Name::default() });
+        }
+        if self.are_keys {
+            if written.len() > NAME_BYTES_MAX {
+                let start: String = written.chars().take(20).collect();
+                return Err(format!("the key {start}… is longer than {NAME_BYTES_MAX} bytes"));
+            }
             return Ok(Name { local: written.to_owned(), ..Name::default() });
         }
         let (prefix, local) = split_name(written)?;

@@ -102,16 +102,23 @@ impl<R: Read> BufRead for Source<R> {
 
     #[inline]
     fn consume(&mut self, count: usize) {
-        let consumed = &self.buffer[self.start..self.start + count];
-        let mut line = consumed;
-        if let Some(last) = memchr::memrchr(b'\n', consumed) {
-            self.place.line += memchr::memchr_iter(b'\n', consumed).count() as u64;
-            self.place.column = 1;
-            line = &consumed[last + 1..];
-        }
-        self.place.column += line.iter().filter(|&&byte| byte & 0xC0 != 0x80).count() as u64;
+        self.place.pass(&self.buffer[self.start..self.start + count]);
         self.start += count;
         self.byte_count += count as u64;
+    }
+}
+
+impl Place {
+    /// Goes on behind these bytes.
+    #[inline]
+    pub(super) fn pass(&mut self, passed: &[u8]) {
+        let mut line = passed;
+        if let Some(last) = memchr::memrchr(b'\n', passed) {
+            self.line += memchr::memchr_iter(b'\n', passed).count() as u64;
+            self.column = 1;
+            line = &passed[last + 1..];
+        }
+        self.column += line.iter().filter(|&&byte| byte & 0xC0 != 0x80).count() as u64;
     }
 }
 

@@ -45,17 +45,20 @@ pub(super) fn split_name(name: &str) -> Result<(&str, &str), String> {
     check_name(name)?;
     match name.split_once(':') {
         None => Ok(("", name)),
-        Some((prefix, local)) if check_part(prefix) && check_part(local) => Ok((prefix, local)),
+        Some((prefix, local)) if is_plain_name(prefix) && is_plain_name(local) => {
+            Ok((prefix, local))
+        }
         Some(_) => Err(format!("`{name}` is no name: a prefix, one colon and a name would be")),
     }
 }
 
+/// Whether a text is a name without a colon.
+pub(crate) fn is_plain_name(name: &str) -> bool {
+    !name.contains(':') && check_name(name).is_ok()
+}
+
 /// The longest name.
 pub const NAME_BYTES_MAX: usize = 4096;
-
-fn check_part(part: &str) -> bool {
-    !part.contains(':') && check_name(part).is_ok()
-}
 
 fn begins_name(letter: char) -> bool {
     matches!(letter,

@@ -13,6 +13,7 @@ use super::IndexKind;
 use super::key::{self, Beginning};
 use super::pattern::Coverage;
 use crate::error::XmlError;
+use crate::format::DocumentFormat;
 use crate::record::{NodeKind, Record};
 use crate::synopsis::ClassId;
 use crate::walk::NodeVisitor;
@@ -21,6 +22,8 @@ use crate::walk::NodeVisitor;
 #[derive(Debug, Default)]
 pub(crate) struct Indexer {
     kinds: Vec<IndexKind>,
+    /// Of the document, which says what a number is.
+    format: DocumentFormat,
     /// A bit for each index of elements.
     of_elements: u64,
     coverage: Coverage,
@@ -79,12 +82,12 @@ impl Entries {
     /// The entry of a value, if the index has one.
     pub(crate) fn put_value(
         &mut self,
-        (index, kind): (usize, IndexKind),
+        (index, kind, format): (usize, IndexKind, DocumentFormat),
         class: ClassId,
         value: &Beginning,
         label: &[u8],
     ) {
-        if key::put_value(kind, class, value, label, &mut self.keys) {
+        if key::put_value((kind, format), class, value, label, &mut self.keys) {
             self.end(index);
         }
     }
@@ -106,9 +109,10 @@ pub(super) fn element_mask(kinds: &[IndexKind]) -> u64 {
 }
 
 impl Indexer {
-    /// For indexes of these kinds, which lead to the classes that `coverage` says.
-    pub(crate) fn new(kinds: Vec<IndexKind>, coverage: Coverage) -> Self {
-        Self { of_elements: element_mask(&kinds), kinds, coverage, ..Self::default() }
+    /// For indexes of these kinds, which lead to the classes that `coverage` says, of a document in
+    /// this format.
+    pub(crate) fn new(kinds: Vec<IndexKind>, coverage: Coverage, format: DocumentFormat) -> Self {
+        Self { of_elements: element_mask(&kinds), kinds, format, coverage, ..Self::default() }
     }
 
     /// Whether there are indexes.
@@ -201,7 +205,7 @@ impl Indexer {
         entries: &mut Entries,
     ) {
         for index in places(self.coverage.mask(class) & !self.of_elements) {
-            entries.put_value((index, self.kinds[index]), class, value, label);
+            entries.put_value((index, self.kinds[index], self.format), class, value, label);
         }
     }
 

@@ -8,12 +8,14 @@
 //! ```
 //!
 //! 1. Text of XML has no byte below `09`, so the end of a text in a key is found, and a text comes
-//!    before those that begin with it.
+//!    before those that begin with it. Strings of JSON may have all; of those with `00` or `01` in
+//!    their beginning the key says nothing.
 //! 2. With the longest label a key has [`KEY_BYTES_MAX`] bytes, which fit pages from 2 KiB on. Beside
 //!    longer labels than [`LABEL_BYTES_BESIDE`] there is no room for a value.
 //! 3. A lookup finds all nodes that it looks for, and perhaps others: who looks compares the values.
 
 use super::IndexKind;
+use crate::format::DocumentFormat;
 use crate::label::LABEL_BYTES_MAX;
 use crate::synopsis::ClassId;
 use std::ops::Bound;
@@ -69,6 +71,11 @@ impl Beginning {
         self.bytes.clear();
     }
 
+    /// Whether its end is found in a key.
+    fn has_end(&self) -> bool {
+        self.bytes.iter().all(|&byte| byte > CUT)
+    }
+
     /// Whether nothing that follows would change a key.
     pub(crate) fn is_full(&self) -> bool {
         self.bytes.len() > VALUE_BYTES
@@ -92,7 +99,7 @@ pub(super) fn put_element(class: ClassId, label: &[u8], key: &mut Vec<u8>) {
 /// The key of a value; false, and nothing in `key`, if the index has none of it: texts that are no
 /// numbers are in no index of numbers.
 pub(super) fn put_value(
-    kind: IndexKind,
+    (kind, format): (IndexKind, DocumentFormat),
     class: ClassId,
     value: &Beginning,
     label: &[u8],
@@ -102,14 +109,14 @@ pub(super) fn put_value(
     key.extend_from_slice(&class.0.to_be_bytes());
     let has_room = label.len() <= LABEL_BYTES_BESIDE;
     match kind {
-        IndexKind::Text if has_room => {
+        IndexKind::Text if has_room && value.has_end() => {
             key.push(TEXT);
             put_text(&value.bytes, key);
             key.push(if value.is_full() { CUT } else { WHOLE });
         }
         IndexKind::Number if !value.is_full() => {
             let text = std::str::from_utf8(&value.bytes).unwrap_or_default();
-            let number = crate::xpath::number_of(text);
+            let number = crate::xpath::number_of(text, format);
             if number.is_nan() {
                 key.truncate(start);
                 return false;
@@ -121,7 +128,7 @@ pub(super) fn put_value(
                 key.push(UNSURE);
             }
         }
-        IndexKind::Number if !value.bytes.iter().all(|&byte| may_be_in_number(byte)) => {
+        IndexKind::Number if !value.bytes.iter().all(|&byte| may_be_in_number(byte, format)) => {
             key.truncate(start);
             return false;
         }
@@ -131,8 +138,12 @@ pub(super) fn put_value(
     true
 }
 
-const fn may_be_in_number(byte: u8) -> bool {
-    matches!(byte, b'0'..=b'9' | b'.' | b'-' | b' ' | b'\t' | b'\r' | b'\n')
+const fn may_be_in_number(byte: u8, format: DocumentFormat) -> bool {
+    match byte {
+        b'0'..=b'9' | b'.' | b'-' | b' ' | b'\t' | b'\r' | b'\n' => true,
+        b'e' | b'E' | b'+' => matches!(format, DocumentFormat::Json),
+        _ => false,
+    }
 }
 
 fn put_text(text: &[u8], key: &mut Vec<u8>) {
@@ -241,7 +252,8 @@ mod tests {
 
     fn key(kind: IndexKind, value: &str, label: &[u8]) -> Option<Vec<u8>> {
         let mut key = Vec::new();
-        put_value(kind, CLASS, &beginning(value), label, &mut key).then_some(key)
+        let format = DocumentFormat::Xml;
+        put_value((kind, format), CLASS, &beginning(value), label, &mut key).then_some(key)
     }
 
     fn is_found(kind: IndexKind, value: &str, sought: Sought<'_>) -> bool {

@@ -221,7 +221,7 @@ pub fn create_index(
     let tables = (**write).clone();
     let new = NewTable::raw(&names.index(number));
     write.load_table(&new, &load_options(1), |load| {
-        let mut indexer = Indexer::new(vec![definition.kind], coverage);
+        let mut indexer = Indexer::new(vec![definition.kind], coverage, document.format());
         let mut put = |_: usize, key: &[u8]| Ok(load.push_entry(key, &[])?);
         walk(&tables, &document, &mut indexer.with_sink(&mut put), |_, _| Ok(()))
     })?;

@@ -159,7 +159,8 @@ impl PathPattern {
             let from = if step.is_anywhere { parent.above } else { parent.here };
             let is_named = step.local.as_ref().is_none_or(|local| *local == name.local)
                 && step.namespace.as_ref().is_none_or(|namespace| *namespace == name.namespace);
-            if from & (1 << place) != 0 && step.kind == kind && is_named {
+            let is_of_kind = step.kind == kind || (step.kind.is_element() && kind.is_element());
+            if from & (1 << place) != 0 && is_of_kind && is_named {
                 here |= 2 << place;
             }
         }

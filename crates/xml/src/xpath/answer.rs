@@ -19,11 +19,11 @@ use super::evaluate::{NameTest, Namespaces, Refusal, evaluate};
 use super::fragment::{Fragment, FragmentBuilder, FragmentKind, Node};
 use super::located::{Located, Places};
 use super::tree::{Axis, Expression, Function, NodeTest, Path, Step};
-use super::value::{Value, number_of};
+use super::value::Value;
 use crate::document::Document;
 use crate::error::XmlError;
 use crate::record::{NodeKind, Record};
-use crate::synopsis::{ClassId, StepKind};
+use crate::synopsis::ClassId;
 use crate::vocabulary::NameId;
 use crate::walk::{NodeVisitor, walk, walk_in};
 use nandu_storage::database::Tables;
@@ -230,7 +230,7 @@ pub(super) fn next_classes(
             Axis::Descendant => below_parent,
             _ => is_start || below_parent,
         };
-        let is_element = class.kind == StepKind::Element;
+        let is_element = class.kind.is_element();
         let fits = match step.axis {
             Axis::DescendantOrSelf => is_element || is_start,
             _ => is_element && is_named(class.name),
@@ -338,7 +338,7 @@ impl<'a> Answerer<'a> {
         look: &'a dyn Fn() -> bool,
         telling: Telling<'a>,
     ) -> Self {
-        let builder = FragmentBuilder::with_names(document.vocabulary().clone());
+        let builder = FragmentBuilder::of(document);
         let (depth, folded) = (0, 0.0);
         Self { plan, document, namespaces, limits, look, telling, builder, depth, folded }
     }
@@ -425,7 +425,9 @@ impl<'a> Answerer<'a> {
         match self.plan.fold {
             Some(Fold::Count) => self.folded += all.len() as f64,
             Some(Fold::Sum) => {
-                all.iter().for_each(|&node| self.folded += number_of(&fragment.string(node)));
+                for &node in &all {
+                    self.folded += fragment.number_of(&fragment.string(node));
+                }
             }
             None => {
                 for node in all {
@@ -447,8 +449,7 @@ impl NodeVisitor for Answerer<'_> {
             self.depth += 1;
         }
         if self.is_kept() {
-            let name = self.builder.name_of(class, self.document.synopsis());
-            self.builder.open(name, class);
+            self.builder.open_class(class, self.document.synopsis());
             self.check()?;
         }
         Ok(())

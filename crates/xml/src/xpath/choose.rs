@@ -118,7 +118,7 @@ impl Chooser<'_> {
             Expression::Path(path) => &path.steps[..],
             _ => &[],
         };
-        for alternatives in conditions(steps) {
+        for alternatives in conditions(steps, self.document.format()) {
             let Some(found) = self.where_one_holds(&alternatives, limit)? else { continue };
             limit = found.entry_count.saturating_sub(1);
             best = Some(found);
@@ -275,7 +275,7 @@ impl Chooser<'_> {
         counts.comment_count == 0
             && counts.instruction_count == 0
             && !all.any(|(class, id)| {
-                class.kind == StepKind::Element
+                class.kind.is_element()
                     && classes.contains(&class.parent)
                     && self.may_have_nodes(ClassId(id))
             })

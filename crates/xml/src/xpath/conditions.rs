@@ -13,6 +13,7 @@
 
 use super::tree::{Axis, Comparison, Expression, Function, NodeTest, Step};
 use super::value::number_of;
+use crate::format::DocumentFormat;
 use crate::index::Sought;
 use std::ops::Bound;
 
@@ -25,7 +26,7 @@ pub(super) struct Alternative<'e> {
 }
 
 /// The conditions of a path from an element: of each one some alternative holds.
-pub(super) fn conditions(steps: &[Step]) -> Vec<Vec<Alternative<'_>>> {
+pub(super) fn conditions(steps: &[Step], format: DocumentFormat) -> Vec<Vec<Alternative<'_>>> {
     let mut conditions = Vec::new();
     let mut path: Vec<&Step> = Vec::new();
     for step in steps {
@@ -34,7 +35,7 @@ pub(super) fn conditions(steps: &[Step]) -> Vec<Vec<Alternative<'_>>> {
         }
         path.push(step);
         for predicate in &step.predicates {
-            put_conditions(predicate, &path, &mut conditions);
+            put_conditions(predicate, (&path, format), &mut conditions);
         }
     }
     conditions
@@ -50,27 +51,31 @@ const fn leads_down(step: &Step) -> bool {
 
 fn put_conditions<'e>(
     predicate: &'e Expression,
-    path: &[&'e Step],
+    place: (&[&'e Step], DocumentFormat),
     conditions: &mut Vec<Vec<Alternative<'e>>>,
 ) {
     match predicate {
         Expression::And(operands) => {
-            operands.iter().for_each(|operand| put_conditions(operand, path, conditions));
+            operands.iter().for_each(|operand| put_conditions(operand, place, conditions));
         }
         Expression::Or(operands) => {
-            let alternatives = operands.iter().map(|operand| alternative(operand, path));
+            let alternatives = operands.iter().map(|operand| alternative(operand, place));
             conditions.extend(alternatives.collect::<Option<Vec<_>>>());
         }
-        operand => conditions.extend(alternative(operand, path).map(|it| vec![it])),
+        operand => conditions.extend(alternative(operand, place).map(|it| vec![it])),
     }
 }
 
 /// What a comparison says of a value.
-fn alternative<'e>(operand: &'e Expression, path: &[&'e Step]) -> Option<Alternative<'e>> {
+fn alternative<'e>(
+    operand: &'e Expression,
+    (path, format): (&[&'e Step], DocumentFormat),
+) -> Option<Alternative<'e>> {
     let (value, sought) = match operand {
         Expression::Compare(left, others) => {
             let [(comparison, right)] = &others[..] else { return None };
-            sought(left, *comparison, right).or_else(|| sought(right, turned(*comparison), left))?
+            sought(left, (*comparison, format), right)
+                .or_else(|| sought(right, (turned(*comparison), format), left))?
         }
         Expression::Call(Function::StartsWith, arguments) => match &arguments[..] {
             [value, Expression::Text(text)] if !text.is_empty() => (value, Sought::Beginning(text)),
@@ -100,7 +105,7 @@ const fn turned(comparison: Comparison) -> Comparison {
 /// A value, and what it is if it compares so with a literal.
 fn sought<'e>(
     value: &'e Expression,
-    comparison: Comparison,
+    (comparison, format): (Comparison, DocumentFormat),
     literal: &'e Expression,
 ) -> Option<(&'e Expression, Sought<'e>)> {
     if let (Comparison::Equal, Expression::Text(text)) = (comparison, literal) {
@@ -109,7 +114,7 @@ fn sought<'e>(
     let number = match literal {
         Expression::Number(number) => *number,
         // Which is less is a question of numbers.
-        Expression::Text(text) => number_of(text),
+        Expression::Text(text) => number_of(text, format),
         Expression::Negated(negated) => match **negated {
             Expression::Number(number) => -number,
             _ => return None,

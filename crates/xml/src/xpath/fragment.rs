@@ -8,9 +8,11 @@
 //! 1. A node comes before those below it, an element's attributes and declarations directly after it.
 //! 2. Below node *i* are those after it up to its end; a parent comes before its children.
 
+use crate::document::Document;
 use crate::error::XmlError;
-use crate::record::{NodeKind, Record};
-use crate::synopsis::{ClassId, Synopsis};
+use crate::format::DocumentFormat;
+use crate::record::{NodeKind, Record, ValueType};
+use crate::synopsis::{ClassId, StepKind, Synopsis};
 use crate::vocabulary::{Name, NameId, Vocabulary};
 
 /// A node: its place in the order of the document.
@@ -38,6 +40,10 @@ pub enum FragmentKind {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     kind: FragmentKind,
+    /// What its own text is.
+    value_type: ValueType,
+    /// Whether it is an item of an array.
+    is_item: bool,
     name: NameId,
     /// The class of an element.
     class: ClassId,
@@ -53,6 +59,7 @@ pub struct Fragment {
     nodes: Vec<Entry>,
     names: Vocabulary,
     text: String,
+    format: DocumentFormat,
 }
 
 /// Makes a fragment, node by node in the order of the document.
@@ -70,12 +77,17 @@ impl FragmentBuilder {
     /// One with names that are known; the nodes' names are others or these.
     #[must_use]
     pub fn with_names(names: Vocabulary) -> Self {
-        let mut fragment = Fragment { nodes: Vec::new(), names, text: String::new() };
+        let mut fragment = Fragment { names, ..Fragment::default() };
         let no_name = fragment.names.id_of(Name::default());
-        let class = ClassId::DOCUMENT;
-        let kind = FragmentKind::Document;
-        fragment.nodes.push(Entry { kind, name: no_name, class, parent: 0, end: 1, text: (0, 0) });
+        fragment.nodes.push(Entry::new(FragmentKind::Document, no_name, (0, 1), (0, 0)));
         Self { fragment, no_name, open: vec![0], cut: Vec::new() }
+    }
+
+    /// One for parts of a document.
+    pub(crate) fn of(document: &Document) -> Self {
+        let mut builder = Self::with_names(document.vocabulary().clone());
+        builder.fragment.format = document.format();
+        builder
     }
 
     /// The name of what has none.
@@ -103,6 +115,14 @@ impl FragmentBuilder {
         let node = self.add(FragmentKind::Element, name, "");
         self.fragment.nodes[node as usize].class = class;
         self.open.push(node);
+    }
+
+    /// An element of a class begins.
+    pub(crate) fn open_class(&mut self, class: ClassId, synopsis: &Synopsis) {
+        self.open(self.name_of(class, synopsis), class);
+        if let Some(node) = self.fragment.nodes.last_mut() {
+            node.is_item = synopsis.get(class).is_some_and(|it| it.kind == StepKind::Array);
+        }
     }
 
     /// The innermost element ends; the document does not.
@@ -180,6 +200,12 @@ impl FragmentBuilder {
             NodeKind::Namespace => {
                 (FragmentKind::Namespace, self.name_of(record.class, synopsis), text)
             }
+            NodeKind::Text if self.fragment.format == DocumentFormat::Json => {
+                // Each is one value of its type, also where it has no characters.
+                let node = self.add(FragmentKind::Text, self.no_name, text);
+                self.fragment.nodes[node as usize].value_type = record.value_type;
+                return Ok(());
+            }
             NodeKind::Text => (FragmentKind::Text, self.no_name, text),
             NodeKind::Comment => (FragmentKind::Comment, self.no_name, text),
             NodeKind::Instruction => {
@@ -223,8 +249,7 @@ impl FragmentBuilder {
         self.fragment.text.push_str(text);
         let node = self.fragment.next();
         let text = (begin, self.fragment.text.len());
-        let class = ClassId::DOCUMENT;
-        self.fragment.nodes.push(Entry { kind, name, class, parent, end: node + 1, text });
+        self.fragment.nodes.push(Entry::new(kind, name, (parent, node + 1), text));
         node
     }
 
@@ -238,6 +263,18 @@ impl FragmentBuilder {
     }
 }
 
+impl Entry {
+    fn new(
+        kind: FragmentKind,
+        name: NameId,
+        (parent, end): (Node, Node),
+        text: (usize, usize),
+    ) -> Self {
+        let (value_type, is_item, class) = (ValueType::Text, false, ClassId::DOCUMENT);
+        Self { kind, value_type, is_item, name, class, parent, end, text }
+    }
+}
+
 impl Fragment {
     fn next(&self) -> Node {
         Node::try_from(self.nodes.len()).expect("a fragment has less than 2^32 nodes")
@@ -247,6 +284,29 @@ impl Fragment {
     #[must_use]
     pub const fn node_count(&self) -> usize {
         self.nodes.len()
+    }
+
+    /// What the document is made from, of which it is a part.
+    #[must_use]
+    pub const fn format(&self) -> DocumentFormat {
+        self.format
+    }
+
+    /// What the text of a node is.
+    #[must_use]
+    pub fn value_type(&self, node: Node) -> ValueType {
+        self.nodes[node as usize].value_type
+    }
+
+    /// Whether a node is an item of an array.
+    #[must_use]
+    pub fn is_item(&self, node: Node) -> bool {
+        self.nodes[node as usize].is_item
+    }
+
+    /// The number that a string is in its document; not a number, if it is none.
+    pub(crate) fn number_of(&self, text: &str) -> f64 {
+        super::number_of(text, self.format)
     }
 
     /// What a node is.

@@ -3,7 +3,7 @@
 use super::evaluate::{Context, Question, Refusal, invalid};
 use super::fragment::{FragmentKind, Node};
 use super::tree::{Expression, Function};
-use super::value::{Value, number_of};
+use super::value::Value;
 use crate::vocabulary::Name;
 
 type Answer<T> = Result<T, Refusal>;
@@ -63,12 +63,13 @@ pub(super) fn call(
         Function::False => Value::Boolean(false),
         Function::Lang => Value::Boolean(is_in_language(question, at.node, &text(0)?)),
         Function::Number => Value::Number(match arguments {
-            [] => number_of(&question.fragment.string(at.node)),
+            [] => question.fragment.number_of(&question.fragment.string(at.node)),
             _ => number(0)?,
         }),
         Function::Sum => {
             let nodes = question.nodes(&arguments[0], at)?;
-            let numbers = nodes.iter().map(|&node| number_of(&question.fragment.string(node)));
+            let fragment = question.fragment;
+            let numbers = nodes.iter().map(|&node| fragment.number_of(&fragment.string(node)));
             // A sum of none is no negative zero.
             Value::Number(numbers.fold(0.0, |sum, it| sum + it))
         }

@@ -2,6 +2,7 @@
 
 use super::fragment::{Fragment, Node};
 use super::tree::Comparison;
+use crate::format::DocumentFormat;
 
 /// What an expression is worth.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,10 +44,10 @@ impl Value {
     #[must_use]
     pub fn number(&self, fragment: &Fragment) -> f64 {
         match self {
-            Self::Nodes(_) => number_of(&self.text(fragment)),
+            Self::Nodes(_) => fragment.number_of(&self.text(fragment)),
             Self::Boolean(boolean) => f64::from(u8::from(*boolean)),
             Self::Number(number) => *number,
-            Self::Text(text) => number_of(text),
+            Self::Text(text) => fragment.number_of(text),
         }
     }
 
@@ -78,23 +79,25 @@ impl Value {
                 let right = strings(right);
                 { left.iter() }.any(|&node| {
                     let left = fragment.string(node);
-                    right.iter().any(|right| comparison.of_texts(&left, right))
+                    right.iter().any(|right| comparison.of_texts((&left, right), fragment))
                 })
             }
-            (Self::Nodes(nodes), Self::Number(number)) => { nodes.iter() }
-                .any(|&node| comparison.of_numbers(number_of(&fragment.string(node)), *number)),
-            (Self::Number(number), Self::Nodes(nodes)) => { nodes.iter() }
-                .any(|&node| comparison.of_numbers(*number, number_of(&fragment.string(node)))),
-            (Self::Nodes(nodes), Self::Text(text)) => {
-                nodes.iter().any(|&node| comparison.of_texts(&fragment.string(node), text))
-            }
-            (Self::Text(text), Self::Nodes(nodes)) => {
-                nodes.iter().any(|&node| comparison.of_texts(text, &fragment.string(node)))
-            }
+            (Self::Nodes(nodes), Self::Number(number)) => { nodes.iter() }.any(|&node| {
+                comparison.of_numbers(fragment.number_of(&fragment.string(node)), *number)
+            }),
+            (Self::Number(number), Self::Nodes(nodes)) => { nodes.iter() }.any(|&node| {
+                comparison.of_numbers(*number, fragment.number_of(&fragment.string(node)))
+            }),
+            (Self::Nodes(nodes), Self::Text(text)) => nodes
+                .iter()
+                .any(|&node| comparison.of_texts((&fragment.string(node), text), fragment)),
+            (Self::Text(text), Self::Nodes(nodes)) => nodes
+                .iter()
+                .any(|&node| comparison.of_texts((text, &fragment.string(node)), fragment)),
             (Self::Boolean(_), _) | (_, Self::Boolean(_)) => {
                 comparison.of_booleans(self.boolean(), other.boolean())
             }
-            (Self::Text(left), Self::Text(right)) => comparison.of_texts(left, right),
+            (Self::Text(left), Self::Text(right)) => comparison.of_texts((left, right), fragment),
             _ => comparison.of_numbers(self.number(fragment), other.number(fragment)),
         }
     }
@@ -114,11 +117,11 @@ impl Comparison {
     }
 
     /// Only whether they are the same is a question of strings; which is less, of numbers.
-    fn of_texts(self, left: &str, right: &str) -> bool {
+    fn of_texts(self, (left, right): (&str, &str), fragment: &Fragment) -> bool {
         match self {
             Self::Equal => left == right,
             Self::Unequal => left != right,
-            _ => self.of_numbers(number_of(left), number_of(right)),
+            _ => self.of_numbers(fragment.number_of(left), fragment.number_of(right)),
         }
     }
 
@@ -127,14 +130,25 @@ impl Comparison {
     }
 }
 
-/// The number that a string is; not a number, if it is none. There is no exponent and no plus.
+/// The number that a string is; not a number, if it is none. There is no plus, and an exponent only in
+/// documents of JSON, whose numbers have some.
 #[must_use]
-pub(crate) fn number_of(text: &str) -> f64 {
+pub(crate) fn number_of(text: &str, format: DocumentFormat) -> f64 {
     let text = text.trim_matches([' ', '\t', '\r', '\n']);
     let digits = text.strip_prefix('-').unwrap_or(text);
-    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
-        && digits.bytes().any(|byte| byte.is_ascii_digit());
+    let (mantissa, exponent) = match format {
+        DocumentFormat::Xml => (digits, None),
+        DocumentFormat::Json => match digits.split_once(['e', 'E']) {
+            Some((mantissa, exponent)) => (mantissa, Some(exponent)),
+            None => (digits, None),
+        },
+    };
+    let has_digits = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit());
+    let is_number = mantissa.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+        && has_digits(mantissa)
+        && exponent.is_none_or(has_digits);
     match is_number {
+        // It has only characters of numbers before the exponent, so it is no other word for one.
         true => text.parse().unwrap_or(f64::NAN),
         false => f64::NAN,
     }

@@ -1,11 +1,16 @@
-//! Writes nodes as text: elements with what is below them, as `xmllint --xpath` does.
+//! Writes nodes as text: elements with what is below them, as `xmllint --xpath` does; those of JSON
+//! as the values that they are.
 
 use super::fragment::{Fragment, FragmentKind, Node};
 use crate::export::{escape, is_special_in_attribute, is_special_in_text};
+use crate::format::DocumentFormat;
 
 /// Appends a node: an element or document as XML, an attribute with its name and quotes, text with
-/// references where it needs them.
+/// references where it needs them. Nodes of a document of JSON as JSON.
 pub fn write_node(fragment: &Fragment, node: Node, bytes: &mut Vec<u8>) {
+    if fragment.format() == DocumentFormat::Json {
+        return crate::json::write_node(fragment, node, bytes);
+    }
     // Elements whose end tags are to come, and where they end.
     let mut open: Vec<(Node, Node)> = Vec::new();
     let mut at = node;

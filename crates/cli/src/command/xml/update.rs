@@ -13,7 +13,7 @@ use nandu::DatabaseOptions;
 use nandu_base::words::counted;
 use nandu_base::{ByteCount, to_index};
 use nandu_xml::xpath::{Content, FragmentKind, Located, QueryLimits, QueryPlan, locate};
-use nandu_xml::{Editor, Label, Spot, XmlError};
+use nandu_xml::{DocumentFormat, Editor, Label, Spot, XmlError};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -40,10 +40,11 @@ pub(super) struct UpdateArguments {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct ChangeArguments {
-    /// Give them this value: attributes, texts, comments, and elements with nothing but text in them
+    /// Give them this value: attributes, texts, comments, and elements with nothing but text in them; in
+    /// a document of JSON a value of JSON, such as 7, '"sent"', true, null, [] or {}
     #[arg(long, value_name = "VALUE")]
     set: Option<String>,
-    /// Insert this text of XML in them or beside them
+    /// Insert this text of XML in them or beside them; not in a document of JSON
     #[arg(long, value_name = "XML")]
     insert: Option<String>,
     /// Remove them, and all that is in them
@@ -175,6 +176,9 @@ fn remove(editor: &mut Editor<'_, '_>, labels: &[Label]) -> Result<(), Failure> 
 
 /// Gives a node a value: the first of texts that touch gets all of it.
 fn set(editor: &mut Editor<'_, '_>, node: &Located, value: &str) -> Result<(), Failure> {
+    if editor.document().format() == DocumentFormat::Json {
+        return set_json(editor, node, value);
+    }
     let labels = match (&node.content, node.kind) {
         (Content::Nodes, _) => {
             let what = "an element that is to be set has other nodes than a text in it; choose one of these";
@@ -207,4 +211,21 @@ fn set(editor: &mut Editor<'_, '_>, node: &Located, value: &str) -> Result<(), F
     };
     editor.set_value(&editor.now(first), value)?;
     remove(editor, others)
+}
+
+/// Gives a value of JSON another one, which may be of another type.
+fn set_json(editor: &mut Editor<'_, '_>, node: &Located, value: &str) -> Result<(), Failure> {
+    let labels = match &node.content {
+        Content::Text(labels) => labels,
+        Content::Nothing => &node.labels,
+        Content::Nodes => {
+            let what = "a value that is to be set is an object or array with others in it; choose one of \
+                these, or delete them first";
+            return Err(Failure::input(what));
+        }
+    };
+    if let Some(label) = labels.first() {
+        editor.set_value(&editor.now(label), value)?;
+    }
+    Ok(())
 }
