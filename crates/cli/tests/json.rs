@@ -92,6 +92,8 @@ const RUNS: [(&str, &str); 74] = [
     ("xml update", "xml update bib //book --insert <title>TCP/IP</title>"),
     ("xml update", "xml update bib //@year --set 1995"),
     ("xml stat", "xml stat bib"),
+    ("xml import", "xml import odd.json bib --name odd --compress"),
+    ("xml stat", "xml stat bib --name odd"),
     ("xml check", "xml check bib"),
     ("completions", "completions bash"),
     ("man", "man pages"),
@@ -166,6 +168,7 @@ fn prepare(path: &Path) {
     fs::write(path.join("experiments/tiny/one.toml"), TINY).unwrap();
     fs::write(path.join("rows.tsv"), "7\tIda\n9\t\\N\n").unwrap();
     fs::write(path.join("bib.xml"), "<bib><book year='1994'/></bib>").unwrap();
+    fs::write(path.join("odd.json"), r#"{"a": [1.50, null]}"#).unwrap();
     fs::write(path.join("rows.csv"), "id,name\n7,Ida\n").unwrap();
     let list = [2_u64, u64::MAX, 1].map(u64::to_le_bytes).concat();
     fs::write(path.join("list"), list).unwrap();

@@ -215,3 +215,21 @@ fn documents_of_json_go_in_come_out_are_asked_and_changed() {
     let said = failure_of(directory, &["xml", "import", "bad.json", "shop", "--name", "bad"], 2);
     assert!(said.contains("bad.json: line 2, column 2: key `a` is there twice"), "{said}");
 }
+
+#[test]
+fn containers_are_packed_where_it_is_asked_for() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let rows = "<row><name>the same in each row</name></row>".repeat(2000);
+    fs::write(directory.join("rows.xml"), format!("<rows>{rows}</rows>")).unwrap();
+    stdout_of(directory, &["xml", "import", "rows.xml", "plain"]);
+    stdout_of(directory, &["xml", "import", "rows.xml", "packed", "--compress"]);
+    let [plain, packed] =
+        ["plain", "packed"].map(|database| stdout_of(directory, &["xml", "stat", database]));
+    assert!(packed.contains("lz4") && packed.contains("containers, unpacked"), "{packed}");
+    assert!(plain.contains("none") && !plain.contains("unpacked"), "{plain}");
+    let [plain, packed] =
+        ["plain", "packed"].map(|database| stdout_of(directory, &["xml", "export", database]));
+    assert!(plain == packed);
+    assert!(stdout_of(directory, &["xml", "check", "packed"]).contains("looked at"));
+}

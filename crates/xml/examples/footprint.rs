@@ -1,4 +1,4 @@
-//! What a document takes in each mapping, and how fast it goes in and comes out:
+//! What a document takes in each mapping, packed and not, and how fast it goes in and comes out:
 //! `cargo run --release -p nandu-xml --example footprint FILE…`. Databases are made one after the
 //! other in a scratch directory.
 
@@ -7,22 +7,25 @@
 #![allow(clippy::disallowed_types, reason = "an example may look at a clock")]
 
 use nandu::{DatabaseOptions, create_database};
-use nandu_xml::{Document, MappingKind, check, export, import};
+use nandu_xml::{Compression, Document, ImportOptions, MappingKind, check, export, import_with};
 use std::fs::File;
 use std::time::Instant;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let place = tempfile::tempdir()?;
-    println!("mapping       stored / text  pages  height  in MB/s  out MB/s  check MB/s");
+    println!("mapping            stored / text  pages  height  in MB/s  out MB/s  check MB/s");
     for file in std::env::args().skip(1) {
         println!("{file}");
-        for mapping in MappingKind::ALL {
+        let kinds =
+            Compression::ALL.map(|packing| MappingKind::ALL.map(|mapping| (mapping, packing)));
+        for (mapping, compression) in kinds.into_iter().flatten() {
             let directory = place.path().join(mapping.label());
             let database = create_database(&directory, &DatabaseOptions::default())?;
             let begun = Instant::now();
             let mut write = database.write()?;
             let text = (file.as_str(), File::open(&file)?);
-            let report = import(&mut write, "doc", mapping, text, &mut ())?;
+            let options = ImportOptions { mapping, compression, ..ImportOptions::default() };
+            let report = import_with(&mut write, "doc", &options, text, &mut ())?;
             write.commit()?;
             let mb_per_s =
                 |begun: Instant| report.plain_bytes as f64 / 1e6 / begun.elapsed().as_secs_f64();
@@ -38,8 +41,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let checked = mb_per_s(begun);
             let stat = document.stat(&read)?;
             println!(
-                "  {:<12} {:>11.3} {:>8} {:>5} {into:>9.1} {out_of:>9.1} {checked:>9.1}",
+                "  {:<12} {:<4} {:>11.3} {:>8} {:>5} {into:>9.1} {out_of:>9.1} {checked:>9.1}",
                 mapping.label(),
+                compression.label(),
                 stat.file_bytes as f64 / stat.plain_bytes as f64,
                 stat.page_count,
                 stat.height,

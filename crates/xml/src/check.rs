@@ -2,6 +2,7 @@
 //!
 //! 1. What is found is told; a rule that makes the rest unreadable ends the check.
 
+use crate::compression::Compression;
 use crate::document::Document;
 use crate::error::XmlError;
 use crate::format::DocumentFormat;
@@ -66,7 +67,7 @@ pub fn check(tables: &Tables, document: &Document) -> Result<DocumentCheck, XmlE
         Err(XmlError::Damaged { what, .. }) => checker.find(what),
         walked => {
             walked?;
-            if long_count > 0 {
+            if long_count > 0 && document.compression() == Compression::None {
                 checker.find(format!("{long_count} containers have more than {limit} bytes"));
             }
             checker.compare();

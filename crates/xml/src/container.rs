@@ -12,7 +12,10 @@
 //!
 //! 1. Keys of containers are in the order of what they hold; records are in document order.
 //! 2. A value is cut only where a container is full, so a long one takes no page of its own.
+//! 3. Here alone containers are packed and unpacked (`compression`): one that is packed holds as many
+//!    records as are expected to fit, by those before it.
 
+use crate::compression::{Compression, CompressionStat, RECORD_BYTES_MAX};
 use crate::label;
 use crate::mapping::MappingKind;
 use crate::record::{self, NodeKind, Record};
@@ -45,11 +48,31 @@ pub(crate) fn container_bytes(usable_bytes: usize) -> Option<usize> {
     Some(bytes.min(CONTAINER_BYTES_MAX))
 }
 
+/// How the containers of a document are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ContainerForm {
+    pub(crate) mapping: MappingKind,
+    pub(crate) compression: Compression,
+}
+
+/// Places for what is read of a container.
+#[derive(Debug, Default)]
+pub(crate) struct ContainerPlace {
+    label: Vec<u8>,
+    records: Vec<u8>,
+}
+
 /// Packs records into containers.
 #[derive(Debug)]
 pub(crate) struct ContainerWriter {
-    mapping: MappingKind,
+    form: ContainerForm,
+    /// Of a value of an entry, but for its head.
     byte_count_max: usize,
+    /// Of records, as many as should fit that.
+    record_bytes_max: usize,
+    /// What is left of a thousand bytes of records, as far as is known.
+    left_permille: usize,
+    packed: Vec<u8>,
     key: Vec<u8>,
     bytes: Vec<u8>,
     /// The label of the last record.
@@ -59,10 +82,37 @@ pub(crate) struct ContainerWriter {
 }
 
 impl ContainerWriter {
-    pub(crate) fn new(mapping: MappingKind, byte_count_max: usize) -> Self {
-        let bytes = Vec::with_capacity(byte_count_max);
-        let (key, last, head) = (Vec::new(), Vec::new(), Vec::new());
-        Self { mapping, byte_count_max, key, bytes, last, head, container_count: 0 }
+    pub(crate) fn new(form: ContainerForm, byte_count_max: usize) -> Self {
+        Self {
+            form,
+            byte_count_max,
+            record_bytes_max: byte_count_max,
+            left_permille: 1000,
+            packed: Vec::new(),
+            key: Vec::new(),
+            bytes: Vec::with_capacity(byte_count_max),
+            last: Vec::new(),
+            head: Vec::new(),
+            container_count: 0,
+        }
+    }
+
+    /// One for records that were in these entries, and for some others.
+    pub(crate) fn like(
+        form: ContainerForm,
+        byte_count_max: usize,
+        entries: &[(Vec<u8>, Vec<u8>)],
+    ) -> Self {
+        let mut writer = Self::new(form, byte_count_max);
+        let mut stat = CompressionStat::default();
+        let counted =
+            entries.iter().try_for_each(|(_, value)| form.compression.count(value, &mut stat));
+        if counted.is_ok() && form.compression != Compression::None && stat.record_bytes > 0 {
+            let left = (1000 * stat.stored_bytes / stat.record_bytes).clamp(1, 1000);
+            writer.left_permille = usize::try_from(left).unwrap_or(1000);
+            writer.fit();
+        }
+        writer
     }
 
     /// How many containers were filled.
@@ -91,7 +141,7 @@ impl ContainerWriter {
         let mut value = record.value;
         loop {
             self.write_head(record, part);
-            let room = self.byte_count_max - self.bytes.len();
+            let room = self.record_bytes_max - self.bytes.len();
             let whole_bytes = self.head.len() + LENGTH_BYTES + value.len();
             if whole_bytes <= room {
                 self.add(record, value, false);
@@ -116,10 +166,31 @@ impl ContainerWriter {
     ) -> Result<(), E> {
         if !self.bytes.is_empty() {
             self.container_count += 1;
-            sink(&self.key, &self.bytes)?;
+            let value = self.form.compression.pack(&self.bytes, &mut self.packed);
+            sink(&self.key, value)?;
+            if self.form.compression != Compression::None {
+                self.expect(self.packed.len());
+            }
             self.bytes.clear();
         }
         Ok(())
+    }
+
+    /// How many records the next container gets, after one that has become so many bytes. What takes
+    /// more bytes than the ones before counts at once, what takes less by and by.
+    fn expect(&mut self, packed_bytes: usize) {
+        // The end of a document or of a long value says little.
+        if self.bytes.len() >= self.byte_count_max / 2 {
+            let left = (1000 * packed_bytes / self.bytes.len()).clamp(1, 1000);
+            self.left_permille = left.max((7 * self.left_permille + left) / 8);
+        }
+        self.fit();
+    }
+
+    fn fit(&mut self) {
+        let fitting = 1000 * self.byte_count_max / self.left_permille;
+        let most = (CONTAINERS_PER_PAGE * self.byte_count_max).min(RECORD_BYTES_MAX);
+        self.record_bytes_max = fitting.clamp(self.byte_count_max, most);
     }
 
     /// The tag, the label and the class, in `self.head`; the label in the key where the record is
@@ -136,7 +207,7 @@ impl ContainerWriter {
                 self.key.extend_from_slice(&part.to_be_bytes());
             }
         } else {
-            self.mapping.put_label(&self.last, record.label, &mut self.head);
+            self.form.mapping.put_label(&self.last, record.label, &mut self.head);
         }
         varint::put(u64::from(record.class.0), &mut self.head);
     }
@@ -168,16 +239,18 @@ pub(crate) struct ContainerReader<'c> {
 }
 
 impl<'c> ContainerReader<'c> {
-    /// The container of an entry; `label` is only a place for one. Says what is wrong with a key.
+    /// The container of an entry. Says what is wrong with its key, or how it is packed.
     pub(crate) fn new(
-        mapping: MappingKind,
+        ContainerForm { mapping, compression }: ContainerForm,
         (key, value): (&[u8], &'c [u8]),
-        label: &'c mut Vec<u8>,
+        place: &'c mut ContainerPlace,
     ) -> Result<Self, &'static str> {
         let (own, part) = split_key(key).ok_or("a key of a container has no label")?;
+        let ContainerPlace { label, records } = place;
         label.clear();
         label.extend_from_slice(own);
-        Ok(Self { mapping, rest: value, label, is_first: true, is_continued: part > 0 })
+        let rest = compression.unpack(value, records)?;
+        Ok(Self { mapping, rest, label, is_first: true, is_continued: part > 0 })
     }
 
     /// The next record, until the next call; says which rule is broken.
@@ -232,8 +305,16 @@ mod tests {
         Record { label, kind, value_type, class, value, is_continued: false, goes_on: false }
     }
 
+    fn plain(mapping: MappingKind) -> ContainerForm {
+        ContainerForm { mapping, compression: Compression::None }
+    }
+
     fn pack(mapping: MappingKind, records: &[Record<'_>]) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let mut writer = ContainerWriter::new(mapping, SIZE);
+        pack_in(plain(mapping), records)
+    }
+
+    fn pack_in(form: ContainerForm, records: &[Record<'_>]) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut writer = ContainerWriter::new(form, SIZE);
         let mut entries = Vec::new();
         let mut sink = |key: &[u8], value: &[u8]| {
             entries.push((key.to_vec(), value.to_vec()));
@@ -277,17 +358,23 @@ mod tests {
             record(&[0x37, 0xB7, 0], NodeKind::Text, 1, &long[..70]),
             record(&[0x37, 0xB7, 1], NodeKind::Element, 2, b""),
         ];
-        for mapping in MappingKind::ALL {
-            let entries = pack(mapping, &records);
+        let forms = MappingKind::ALL.map(|mapping| {
+            Compression::ALL.map(|compression| ContainerForm { mapping, compression })
+        });
+        for form in forms.into_iter().flatten() {
+            let entries = pack_in(form, &records);
             assert!(entries.is_sorted_by(|one, other| one.0 < other.0), "{entries:?}");
-            assert!(entries.iter().all(|(_, value)| value.len() <= SIZE));
-            // All but the last are full, but for what is not worth a part.
-            let (_, full) = entries.split_last().unwrap();
-            assert!(full.iter().all(|(_, value)| value.len() > SIZE - 45), "{entries:?}");
-            let (mut found, mut label) = (Vec::<(Vec<u8>, NodeKind, Vec<u8>)>::new(), Vec::new());
+            if form.compression == Compression::None {
+                assert!(entries.iter().all(|(_, value)| value.len() <= SIZE));
+                // All but the last are full, but for what is not worth a part.
+                let (_, full) = entries.split_last().unwrap();
+                assert!(full.iter().all(|(_, value)| value.len() > SIZE - 45), "{entries:?}");
+            }
+            let mut found = Vec::<(Vec<u8>, NodeKind, Vec<u8>)>::new();
+            let mut place = ContainerPlace::default();
             let mut goes_on = false;
             for (key, value) in &entries {
-                let mut reader = ContainerReader::new(mapping, (key, value), &mut label).unwrap();
+                let mut reader = ContainerReader::new(form, (key, value), &mut place).unwrap();
                 while let Some(record) = reader.next_record().unwrap() {
                     assert_eq!(record.is_continued, goes_on);
                     goes_on = record.goes_on;
@@ -312,14 +399,14 @@ mod tests {
     fn bytes_that_are_no_container_are_told() {
         let records = [record(&[0x37], NodeKind::Text, 1, b"text"); 1];
         let (key, value) = pack(MappingKind::Prefix, &records).remove(0);
-        let mut label = Vec::new();
+        let (form, mut place) = (plain(MappingKind::Prefix), ContainerPlace::default());
         for cut in 0..value.len() {
             let entry = (&key[..], &value[..cut]);
-            let mut reader = ContainerReader::new(MappingKind::Prefix, entry, &mut label).unwrap();
+            let mut reader = ContainerReader::new(form, entry, &mut place).unwrap();
             assert!(reader.next_record().is_err(), "{cut}");
         }
         for key in [&[0][..], &[0xFE, 0x37], &[0xB7]] {
-            assert!(ContainerReader::new(MappingKind::Full, (key, &value), &mut label).is_err());
+            assert!(ContainerReader::new(form, (key, &value), &mut place).is_err());
         }
         assert_eq!(split_key(&[0x37, 0, 0, 0, 0, 9]), Some((&[0x37][..], 9)));
         // The bytes of a number may look like a part.

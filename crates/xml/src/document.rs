@@ -2,17 +2,18 @@
 //!
 //! ```text
 //!   NAME-nodes     containers (`container`)
-//!   NAME-catalog   00           version, mapping, [format, 00,] sizes and counts
+//!   NAME-catalog   00           version, mapping, [format, compression,] sizes and counts
 //!                  01 name id   prefix, local name, namespace
 //!                  02 class id  kind, class above, name, nodes
 //!                  03 index     kind, path, what its prefixes stand for
 //!   NAME-index-7   entries of an index (`index`)
 //! ```
 //!
-//! 1. A document of XML says version 2, as it did before there were others, and what is in brackets
+//! 1. A document of XML whose containers are not packed says version 2, as it did before there were others, and what is in brackets
 //!    is not there: programs of then read it. All others say version 3.
 
-use crate::container::{CONTAINER_BYTES_MAX, CONTAINER_BYTES_MIN};
+use crate::compression::{Compression, CompressionStat};
+use crate::container::{CONTAINER_BYTES_MAX, CONTAINER_BYTES_MIN, ContainerForm};
 use crate::error::XmlError;
 use crate::format::DocumentFormat;
 use crate::index::{INDEX_COUNT_MAX, IndexDefinition, StoredIndex};
@@ -33,8 +34,6 @@ const PLAIN_VERSION: u8 = 2;
 /// The key of the catalogue's head, which every change of a document writes.
 pub(crate) const HEAD: u8 = 0;
 const NAME: u8 = 1;
-/// Containers as they are, in a head of version 3.
-const NO_PACKING: u8 = 0;
 const CLASS: u8 = 2;
 const INDEX: u8 = 3;
 
@@ -63,6 +62,7 @@ impl DocumentNames {
 pub(crate) struct Catalog {
     pub(crate) mapping: MappingKind,
     pub(crate) format: DocumentFormat,
+    pub(crate) compression: Compression,
     pub(crate) container_bytes: u64,
     pub(crate) container_count: u64,
     pub(crate) plain_bytes: u64,
@@ -100,6 +100,8 @@ pub struct DocumentStat {
     pub format: &'static str,
     /// How it is stored.
     pub mapping: &'static str,
+    /// How its containers are packed.
+    pub compression: &'static str,
     /// Bytes of the text that it was made from.
     pub plain_bytes: u64,
     /// What it has in it.
@@ -142,14 +144,11 @@ pub struct IndexStat {
 
 impl Catalog {
     /// Of a document that has nothing yet.
-    pub(crate) fn empty(
-        mapping: MappingKind,
-        format: DocumentFormat,
-        container_bytes: u64,
-    ) -> Self {
+    pub(crate) fn empty(mapping: MappingKind, container_bytes: u64) -> Self {
         Self {
             mapping,
-            format,
+            format: DocumentFormat::default(),
+            compression: Compression::default(),
             container_bytes,
             container_count: 0,
             plain_bytes: 0,
@@ -160,6 +159,11 @@ impl Catalog {
             is_exact: true,
             indexes: Vec::new(),
         }
+    }
+
+    /// How its containers are written.
+    pub(crate) const fn form(&self) -> ContainerForm {
+        ContainerForm { mapping: self.mapping, compression: self.compression }
     }
 
     /// Its entries, in the order of their keys.
@@ -218,9 +222,10 @@ impl Catalog {
 
     /// The head, of which each change makes another one.
     pub(crate) fn encode_head(&self) -> Vec<u8> {
-        let mut bytes = match self.format {
-            DocumentFormat::Xml => vec![PLAIN_VERSION, self.mapping.code()],
-            format => vec![FORMAT_VERSION, self.mapping.code(), format.code(), NO_PACKING],
+        let (format, compression) = (self.format.code(), self.compression.code());
+        let mut bytes = match (self.format, self.compression) {
+            (DocumentFormat::Xml, Compression::None) => vec![PLAIN_VERSION, self.mapping.code()],
+            _ => vec![FORMAT_VERSION, self.mapping.code(), format, compression],
         };
         let Counts { level_count, value_bytes, .. } = self.counts;
         let mut counts = self.counts;
@@ -236,14 +241,12 @@ impl Catalog {
     fn decode_head(bytes: &[u8]) -> Result<Self, &'static str> {
         let (&[version, mapping], mut rest) =
             bytes.split_first_chunk().ok_or("its catalogue has no head")?;
-        let mut format = DocumentFormat::Xml;
+        let (mut format, mut compression) = (DocumentFormat::Xml, Compression::None);
         if version > PLAIN_VERSION {
-            let (&[code, packing], after) =
-                rest.split_first_chunk().ok_or("its catalogue's head is too short")?;
-            format = DocumentFormat::of_code(code).ok_or("its format is not known")?;
-            if packing != NO_PACKING {
-                return Err("how its containers are packed is not known");
-            }
+            let (codes, after) = rest.split_first_chunk::<2>().ok_or("its head is too short")?;
+            format = DocumentFormat::of_code(codes[0]).ok_or("its format is not known")?;
+            compression = Compression::of_code(codes[1])
+                .ok_or("how its containers are packed is not known")?;
             rest = after;
         }
         let mapping = MappingKind::of_code(mapping).ok_or("its mapping is not known")?;
@@ -259,8 +262,16 @@ impl Catalog {
         if !rest.is_empty() || !known_bytes.contains(&container_bytes) {
             return Err("its catalogue's head makes no sense");
         }
-        let empty = Self::empty(mapping, format, container_bytes);
-        Ok(Self { container_count, plain_bytes, change_count, counts, ..empty })
+        let empty = Self::empty(mapping, container_bytes);
+        Ok(Self {
+            format,
+            compression,
+            container_count,
+            plain_bytes,
+            change_count,
+            counts,
+            ..empty
+        })
     }
 
     /// Takes a name, a class or an index; says what is wrong with it.
@@ -370,6 +381,18 @@ impl Document {
         &self.name
     }
 
+    /// How its containers are written.
+    #[inline]
+    pub(crate) const fn form(&self) -> ContainerForm {
+        self.catalog.form()
+    }
+
+    /// Whether its containers are packed, and how.
+    #[must_use]
+    pub const fn compression(&self) -> Compression {
+        self.catalog.compression
+    }
+
     /// How it is stored.
     #[must_use]
     pub const fn mapping(&self) -> MappingKind {
@@ -423,6 +446,20 @@ impl Document {
         &self.catalog.synopsis
     }
 
+    /// How large its containers are, packed and not. Reads all of them.
+    ///
+    /// # Errors
+    /// If a page cannot be read, or the document is damaged.
+    pub fn compression_stat(&self, tables: &Tables) -> Result<CompressionStat, XmlError> {
+        let mut stat = CompressionStat::default();
+        let mut entries = tables.entries(DocumentNames::of(&self.name).nodes.as_str())?;
+        while let Some((_, value)) = entries.next_entry()? {
+            let counted = self.compression().count(value, &mut stat);
+            counted.map_err(|what| self.damaged(what))?;
+        }
+        Ok(stat)
+    }
+
     /// How large it is.
     ///
     /// # Errors
@@ -450,6 +487,7 @@ impl Document {
         Ok(DocumentStat {
             format: catalog.format.label(),
             mapping: catalog.mapping.label(),
+            compression: catalog.compression.label(),
             plain_bytes: catalog.plain_bytes,
             counts: catalog.counts,
             class_count: catalog.synopsis.classes().len() as u64,

@@ -40,6 +40,7 @@
 //! Absent on purpose: files, terminals, wall clocks, any knowledge of what lies below a database.
 
 mod check;
+mod compression;
 mod container;
 mod document;
 mod edit;
@@ -61,6 +62,7 @@ mod walk;
 pub mod xpath;
 
 pub use check::{DocumentCheck, check};
+pub use compression::{Compression, CompressionStat};
 pub use document::{Document, DocumentStat, IndexStat};
 pub use edit::{Editor, Spot};
 pub use error::{Place, XmlError};

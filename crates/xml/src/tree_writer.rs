@@ -5,7 +5,7 @@
 //! 2. Memory holds a container, the elements that are open, the synopsis, and the entries of indexes
 //!    until the caller takes them.
 
-use crate::container::ContainerWriter;
+use crate::container::{ContainerForm, ContainerWriter};
 use crate::index::Indexer;
 use crate::label;
 use crate::mapping::MappingKind;
@@ -86,12 +86,12 @@ pub(crate) struct TreeWriter {
 pub(crate) struct TooDeep;
 
 impl TreeWriter {
-    pub(crate) fn new(mapping: MappingKind, container_bytes: usize) -> Self {
+    pub(crate) fn new(form: ContainerForm, container_bytes: usize) -> Self {
         let document =
             Open { label_bytes: 0, class: ClassId::DOCUMENT, next_child: 0, next_attribute: 0 };
         Self {
-            mapping,
-            containers: ContainerWriter::new(mapping, container_bytes),
+            mapping: form.mapping,
+            containers: ContainerWriter::new(form, container_bytes),
             label: Vec::new(),
             open: vec![document],
             base_level: 0,

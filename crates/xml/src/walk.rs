@@ -5,7 +5,7 @@
 //! 2. Labels of records ascend.
 //! 3. Every record's class fits its kind and lies below the class of the element that it is in.
 
-use crate::container::ContainerReader;
+use crate::container::{ContainerPlace, ContainerReader};
 use crate::document::{Document, DocumentNames};
 use crate::error::XmlError;
 use crate::label::{self, Label};
@@ -62,12 +62,12 @@ pub(crate) fn walk(
     let nodes = DocumentNames::of(document.name()).nodes;
     let mut entries = tables.entries(nodes.as_str())?;
     let mut walker = Walker::default();
-    let mut label = Vec::new();
+    let mut place = ContainerPlace::default();
     while let Some((key, value)) = entries.next_entry()? {
         look(key, value)?;
         let damaged = |what: &str| damaged_in(document, key, what);
         let mut reader =
-            ContainerReader::new(document.mapping(), (key, value), &mut label).map_err(damaged)?;
+            ContainerReader::new(document.form(), (key, value), &mut place).map_err(damaged)?;
         while let Some(record) = reader.next_record().map_err(damaged)? {
             walker.take(document, key, &record, visitor)?;
         }
@@ -107,11 +107,11 @@ pub(crate) fn walk_in(
     let range = EntryRange::of(&nodes).at_least(&first).less_than(&end);
     let mut entries = tables.entries(range.with_ahead_count(0))?;
     let mut walker = None;
-    let mut label = Vec::new();
+    let mut place = ContainerPlace::default();
     'containers: while let Some((key, value)) = entries.next_entry()? {
         let damaged = |what: &str| damaged_in(document, key, what);
         let mut reader =
-            ContainerReader::new(document.mapping(), (key, value), &mut label).map_err(damaged)?;
+            ContainerReader::new(document.form(), (key, value), &mut place).map_err(damaged)?;
         while let Some(record) = reader.next_record().map_err(damaged)? {
             if record.label < start {
                 continue;

@@ -20,8 +20,8 @@ use nandu_base::ByteCount;
 use nandu_base::words::counted;
 use nandu_probe::table::Table;
 use nandu_xml::{
-    Document, DocumentCheck, DocumentFormat, DocumentStat, ImportObserver, ImportOptions,
-    ImportReport, IndexDefinition, MappingKind, XmlError,
+    Compression, CompressionStat, Document, DocumentCheck, DocumentFormat, DocumentStat,
+    ImportObserver, ImportOptions, ImportReport, IndexDefinition, MappingKind, XmlError,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -72,6 +72,9 @@ enum Action {
         /// What is stored of it: elementless leaves out what follows from the rest
         #[arg(long, value_enum, default_value = "elementless")]
         mapping: MappingArgument,
+        /// Pack containers where that makes them smaller, by LZ4
+        #[arg(long)]
+        compress: bool,
         /// An index: elements, elements:PATH, text:PATH or number:PATH, such as text://order/@id
         #[arg(long, value_name = "INDEX")]
         index: Vec<String>,
@@ -142,6 +145,7 @@ struct ImportAnswer<'a> {
     name: &'a str,
     format: &'static str,
     mapping: &'static str,
+    compression: &'static str,
     #[serde(flatten)]
     report: ImportReport,
     seconds: f64,
@@ -163,6 +167,8 @@ struct StatAnswer<'a> {
     name: &'a str,
     #[serde(flatten)]
     stat: DocumentStat,
+    /// Of containers that are packed.
+    packed: Option<CompressionStat>,
 }
 
 /// What `check --json` prints.
@@ -182,6 +188,7 @@ pub(crate) fn run(arguments: &XmlArguments, context: &Context) -> Result<(), Fai
             directory,
             format,
             mapping,
+            compress,
             index,
             namespace,
             memory,
@@ -192,7 +199,8 @@ pub(crate) fn run(arguments: &XmlArguments, context: &Context) -> Result<(), Fai
             let indexes = index.iter().map(|index| IndexDefinition::parse(index, &namespaces));
             let indexes = indexes.collect::<Result<_, XmlError>>()?;
             let (mapping, format) = (mapping.kind(), format_of(*format, file));
-            let stored_as = ImportOptions { mapping, format, indexes };
+            let compression = if *compress { Compression::Lz4 } else { Compression::None };
+            let stored_as = ImportOptions { mapping, format, compression, indexes };
             let what = format!("--memory {memory}");
             crate::memory::check_possible(*memory, &what, "give less")?;
             let mut options = DatabaseOptions::default();
@@ -242,7 +250,8 @@ fn import<'n>(
     let seconds = stopwatch.elapsed().as_secs_f64();
     let done = format!("{} in {name}", counted(report.counts.node_count(), "node"));
     let (mapping, format) = (stored_as.mapping.label(), stored_as.format.label());
-    Ok((ImportAnswer { name, format, mapping, report, seconds, restart }, done))
+    let compression = stored_as.compression.label();
+    Ok((ImportAnswer { name, format, mapping, compression, report, seconds, restart }, done))
 }
 
 fn tell_import(answer: &ImportAnswer<'_>, as_json: bool, context: &Context) -> Result<(), Failure> {
@@ -296,15 +305,21 @@ fn export_to_file(
 }
 
 fn stat(directory: &Path, name: &str, as_json: bool, context: &Context) -> Result<(), Failure> {
-    let stat = read(directory, name, |database, document| Ok(document.stat(&database.read())?))?;
+    let (stat, packed) = read(directory, name, |database, document| {
+        let tables = database.read();
+        let is_packed = document.compression() != Compression::None;
+        let packed = is_packed.then(|| document.compression_stat(&tables)).transpose()?;
+        Ok((document.stat(&tables)?, packed))
+    })?;
     if as_json {
-        return context.output.json("xml stat", &StatAnswer { name, stat });
+        return context.output.json("xml stat", &StatAnswer { name, stat, packed });
     }
     let counts = stat.counts;
     let mut table = Table::new(&["what", "how much"]);
     let mut row = |what: &str, value: String| table.row(vec![what.to_owned(), value]);
     row("format", stat.format.to_owned());
     row("mapping", stat.mapping.to_owned());
+    row("compression", stat.compression.to_owned());
     for (what, count) in [
         ("elements", counts.element_count),
         ("attributes", counts.attribute_count),
@@ -320,6 +335,11 @@ fn stat(directory: &Path, name: &str, as_json: bool, context: &Context) -> Resul
         ("height", stat.height),
     ] {
         row(what, count.to_string());
+    }
+    if let Some(packed) = packed {
+        row("packed containers", packed.packed_count.to_string());
+        row("containers, unpacked", ByteCount(packed.record_bytes).to_string());
+        row("containers, packed", ByteCount(packed.stored_bytes).to_string());
     }
     row("values", ByteCount(counts.value_bytes).to_string());
     row("text", ByteCount(stat.plain_bytes).to_string());

@@ -11,7 +11,7 @@
 
 use super::Editor;
 use super::region::Kept;
-use crate::container::ContainerReader;
+use crate::container::{ContainerPlace, ContainerReader};
 use crate::document::DocumentNames;
 use crate::error::XmlError;
 use crate::index::{Beginning, Entries};
@@ -128,11 +128,11 @@ impl Editor<'_, '_> {
         let first = container_key(self.write, &self.document, start)?;
         let range = EntryRange::of(&nodes).at_least(&first).less_than(&end).with_ahead_count(0);
         let mut entries = self.write.entries(range)?;
-        let (mut value, mut label) = (Beginning::default(), Vec::new());
+        let (mut value, mut place) = (Beginning::default(), ContainerPlace::default());
         while let Some(entry) = entries.next_entry()? {
             let damaged = |what: &str| self.document.damaged(what);
-            let mapping = self.document.mapping();
-            let mut reader = ContainerReader::new(mapping, entry, &mut label).map_err(damaged)?;
+            let form = self.document.form();
+            let mut reader = ContainerReader::new(form, entry, &mut place).map_err(damaged)?;
             while let Some(record) = reader.next_record().map_err(damaged)? {
                 if record.label >= &end[..] || value.is_full() {
                     return Ok(value);

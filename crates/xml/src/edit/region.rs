@@ -10,10 +10,11 @@
 //!    of the range is taken whole.
 //! 2. What does not fit one container is spread evenly over as few as hold it.
 
-use crate::container::{CONTAINER_BYTES_MIN, ContainerReader, ContainerWriter, split_key};
+use crate::container::{
+    CONTAINER_BYTES_MIN, ContainerForm, ContainerPlace, ContainerReader, ContainerWriter, split_key,
+};
 use crate::document::{Document, DocumentNames};
 use crate::error::XmlError;
-use crate::mapping::MappingKind;
 use crate::record::{NodeKind, Record, ValueType};
 use crate::synopsis::ClassId;
 use crate::walk::container_key;
@@ -77,14 +78,14 @@ impl Region {
         let mut entries = tables.entries(range)?;
         let mut region = Self::default();
         let mut goes_on = false;
-        let mut label = Vec::new();
+        let mut place = ContainerPlace::default();
         while let Some((key, value)) = entries.next_entry()? {
             if !goes_on && !region.entries.is_empty() && key >= end {
                 break;
             }
             let is_first = region.entries.is_empty();
             goes_on = region
-                .add(document.mapping(), (key, value), is_first, (start, end), &mut label)
+                .add(document.form(), (key, value), is_first, (start, end), &mut place)
                 .map_err(|what| document.damaged(what))?;
             region.entries.push((key.to_vec(), value.to_vec()));
         }
@@ -94,14 +95,14 @@ impl Region {
     /// Takes the records of a container. Says whether the last value goes on; or what is wrong.
     fn add(
         &mut self,
-        mapping: MappingKind,
+        form: ContainerForm,
         (key, value): (&[u8], &[u8]),
         is_first: bool,
         (start, end): (&[u8], &[u8]),
-        label: &mut Vec<u8>,
+        place: &mut ContainerPlace,
     ) -> Result<bool, &'static str> {
         let part = split_key(key).map_or(0, |(_, part)| part);
-        let mut reader = ContainerReader::new(mapping, (key, value), label)?;
+        let mut reader = ContainerReader::new(form, (key, value), place)?;
         let mut goes_on = false;
         while let Some(record) = reader.next_record()? {
             goes_on = record.goes_on;
@@ -148,12 +149,12 @@ impl Region {
         let nodes = DocumentNames::of(document.name()).nodes;
         let byte_count_max =
             usize::try_from(document.catalog.container_bytes).unwrap_or(usize::MAX);
-        let mut packed = self.pack(document.mapping(), byte_count_max);
+        let mut packed = self.pack(document.form(), byte_count_max);
         let byte_count: usize = packed.iter().map(|(_, value)| value.len()).sum();
         if packed.len() > 1 {
             let even = byte_count / packed.len() + CONTAINER_BYTES_MIN / 2;
             let evenly =
-                self.pack(document.mapping(), even.clamp(CONTAINER_BYTES_MIN, byte_count_max));
+                self.pack(document.form(), even.clamp(CONTAINER_BYTES_MIN, byte_count_max));
             if evenly.len() == packed.len() {
                 packed = evenly;
             }
@@ -175,13 +176,13 @@ impl Region {
         Ok(())
     }
 
-    fn pack(&self, mapping: MappingKind, byte_count_max: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
+    fn pack(&self, form: ContainerForm, byte_count_max: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut packed = Vec::new();
         let mut sink = |key: &[u8], value: &[u8]| {
             packed.push((key.to_vec(), value.to_vec()));
             Ok::<(), std::convert::Infallible>(())
         };
-        let mut writer = ContainerWriter::new(mapping, byte_count_max);
+        let mut writer = ContainerWriter::like(form, byte_count_max, &self.entries);
         for kept in self.before.iter().chain(&self.inside).chain(&self.after) {
             let Ok(()) = writer.push_from(&kept.as_record(), kept.part, &mut sink);
         }
@@ -196,12 +197,12 @@ pub(super) fn unpack(
     entries: &[(Vec<u8>, Vec<u8>)],
 ) -> Result<Vec<Kept>, XmlError> {
     let mut region = Region::default();
-    let mut label = Vec::new();
+    let mut room = ContainerPlace::default();
     for (place, (key, value)) in entries.iter().enumerate() {
         let all = (&[][..], &[0xFF][..]);
         let entry = (&key[..], &value[..]);
         region
-            .add(document.mapping(), entry, place == 0, all, &mut label)
+            .add(document.form(), entry, place == 0, all, &mut room)
             .map_err(|what| document.damaged(what))?;
     }
     Ok(region.inside)

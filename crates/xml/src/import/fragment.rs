@@ -29,7 +29,7 @@ pub(crate) fn fragment(
     text: &str,
 ) -> Result<(Entries, usize), XmlError> {
     let container_bytes = usize::try_from(catalog.container_bytes).unwrap_or(usize::MAX);
-    let mut tree = TreeWriter::new(catalog.mapping, container_bytes);
+    let mut tree = TreeWriter::new(catalog.form(), container_bytes);
     let counts = catalog.synopsis.node_counts();
     tree.begin_in(base.label, base.level, base.class, std::mem::take(&mut catalog.synopsis));
     let mut entries = Entries::new();

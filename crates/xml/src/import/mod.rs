@@ -31,6 +31,7 @@ use self::dtd::Entities;
 use self::names::{Names, ScopeId};
 use self::source::{Source, TooLong};
 use self::tag::{AttributePlace, Distinct};
+use crate::compression::Compression;
 use crate::document::{Catalog, DocumentNames};
 use crate::error::{Place, XmlError};
 use crate::format::DocumentFormat;
@@ -122,6 +123,8 @@ pub struct ImportOptions {
     pub mapping: MappingKind,
     /// What its text is.
     pub format: DocumentFormat,
+    /// Whether its containers are packed.
+    pub compression: Compression,
     /// Which indexes it has.
     pub indexes: Vec<IndexDefinition>,
 }
@@ -167,13 +170,14 @@ fn import_stream(
     (file, input): (&str, &mut dyn Read),
     observer: &mut dyn ImportObserver,
 ) -> Result<ImportReport, XmlError> {
-    let ImportOptions { mapping, format, ref indexes } = *options;
+    let ImportOptions { mapping, format, compression, ref indexes } = *options;
     let usable_bytes = write.engine().usable_bytes();
     let container_bytes = container::container_bytes(usable_bytes).ok_or_else(|| {
         let what = "pages of this database are too small for labels: 2 KiB at least";
         XmlError::Invalid { what: what.to_owned() }
     })?;
-    let mut catalog = Catalog::empty(mapping, format, container_bytes as u64);
+    let mut catalog = Catalog::empty(mapping, container_bytes as u64);
+    (catalog.format, catalog.compression) = (format, compression);
     let numbers: Vec<u32> =
         indexes.iter().map(|it| catalog.add_index(it)).collect::<Result<_, _>>()?;
     let names = DocumentNames::of(document);
@@ -188,7 +192,7 @@ fn import_stream(
     let mut made = None;
     let reports = write.load_tables(&tables, |loads| {
         let (nodes, indexes) = loads.split_first_mut().expect("nodes come first");
-        let mut tree = TreeWriter::new(mapping, container_bytes);
+        let mut tree = TreeWriter::new(catalog.form(), container_bytes);
         tree.indexer = indexer(options);
         let mut put_entry =
             |place: usize, key: &[u8]| indexes[place].push_entry(key, &[]).map_err(Trouble::from);
