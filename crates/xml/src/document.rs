@@ -31,6 +31,10 @@ use serde::Serialize;
 const FORMAT_VERSION: u8 = 3;
 /// The version of documents that programs before it know, too.
 const PLAIN_VERSION: u8 = 2;
+/// How many nodes of a kind, or containers, a document may have, and bytes: more than any device holds,
+/// and so few that sums of them do not overflow.
+const COUNT_MAX: u64 = 1 << 43;
+const BYTES_MAX: u64 = 1 << 60;
 /// The key of the catalogue's head, which every change of a document writes.
 pub(crate) const HEAD: u8 = 0;
 const NAME: u8 = 1;
@@ -258,6 +262,13 @@ impl Catalog {
         for kind in NodeKind::ALL {
             *counts.of_kind(kind) = number()?;
         }
+        let node_counts = NodeKind::ALL.map(|kind| *counts.of_kind(kind));
+        let are_counts = node_counts.iter().chain([&container_count, &counts.level_count]);
+        if are_counts.max().is_some_and(|&most| most > COUNT_MAX)
+            || counts.value_bytes.max(plain_bytes) > BYTES_MAX
+        {
+            return Err("its catalogue counts more than a device holds");
+        }
         let known_bytes = CONTAINER_BYTES_MIN as u64..=CONTAINER_BYTES_MAX as u64;
         if !rest.is_empty() || !known_bytes.contains(&container_bytes) {
             return Err("its catalogue's head makes no sense");
@@ -279,9 +290,13 @@ impl Catalog {
         let ([kind], id) = key.split_first_chunk().ok_or("its catalogue has an empty key")?;
         if *kind == INDEX {
             let id = <[u8; 4]>::try_from(id).map_err(|_| "an index of it has no number")?;
+            let number = u32::from_be_bytes(id);
+            if number == u32::MAX {
+                return Err("an index of it has a number that none has");
+            }
             let definition =
                 IndexDefinition::decode(value).ok_or("an index of its catalogue is broken")?;
-            self.indexes.push(StoredIndex { number: u32::from_be_bytes(id), definition });
+            self.indexes.push(StoredIndex { number, definition });
             let is_known = self.indexes.len() <= INDEX_COUNT_MAX;
             return if is_known { Ok(()) } else { Err("its catalogue has too many indexes") };
         }
@@ -300,6 +315,9 @@ impl Catalog {
             return if is_new { Ok(()) } else { Err("a name of its catalogue is there twice") };
         }
         let class = PathClass::decode(value).ok_or("a path of its catalogue is broken")?;
+        if class.node_count > COUNT_MAX {
+            return Err("its catalogue counts more nodes of a path than a device holds");
+        }
         if self.vocabulary.get(class.name).is_none() {
             return Err("a path of its catalogue has no name");
         }

@@ -7,6 +7,9 @@ use crate::varint;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// What the prefix xml stands for, everywhere.
+pub(crate) const XML_NAMESPACE: &str = "http://www.w3.org/XML/1998/namespace";
+
 /// The number of a name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NameId(pub u32);

@@ -452,12 +452,33 @@ fn a_part_that_is_too_large_is_refused() {
     assert!(ask("count(/r)", 5000).unwrap_err().to_string().contains("the document has more"));
     // What is not asked is not held.
     assert_eq!(ask("/r/b", 5000).unwrap(), 1);
+    assert_eq!(ask("/r/*[2]", 5000).unwrap(), 1);
+    assert_eq!(ask("//b[1]/..", 50_000).unwrap(), 1);
     assert_eq!(ask("/r/a", 50_000).unwrap(), 1);
     // Who asked can stop.
     let plan = QueryPlan::new(&parse("//a").unwrap(), &document, &names).unwrap();
     let limits = QueryLimits::default();
     let stopped = query(&read, &document, &plan, (&names, limits), &|| true, &mut |_| Ok(()));
     assert!(matches!(stopped, Err(XmlError::Cancelled)));
+}
+
+#[test]
+fn what_comes_first_is_answered_without_what_follows() {
+    let rows: String = (0..2000).map(|row| format!("<row><a>{row}</a><a/></row>")).collect();
+    let (database, _) = imported(MappingKind::Elementless, &format!("<rows>{rows}</rows>"));
+    let mut write = database.write().unwrap();
+    let last = write.entries("doc-nodes").unwrap().map(Result::unwrap).last().unwrap();
+    write.put_value("doc-nodes", &last.0, &[0xFF; 9]).unwrap();
+    write.commit().unwrap();
+    let third = Answer::Nodes(vec![("row".to_owned(), "2".to_owned())]);
+    assert_eq!(answer(&database, "/rows/row[3]").unwrap(), third);
+    assert_eq!(answer(&database, "count(//row[3]/a[2])").unwrap(), Answer::Value("1".to_owned()));
+    assert_eq!(answer(&database, "/rows/row[3][b]").unwrap(), Answer::Nodes(Vec::new()));
+    // Those in any row may come until the end.
+    for text in ["//row/a[2]", "/rows/row[position() = 3]", "/rows/row[2001]"] {
+        let said = answer(&database, text).unwrap_err().to_string();
+        assert!(said.contains("damaged"), "{text}: {said}");
+    }
 }
 
 const INDEXES: [&str; 5] = ["elements", "text://*", "number://*", "text://@*", "number://@*"];

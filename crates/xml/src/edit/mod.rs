@@ -105,8 +105,10 @@ impl<'e, 'd> Editor<'e, 'd> {
             return Err(invalid("what it is called or declares is no value that can be set"));
         }
         let (value_type, value) = self.new_value(kept.kind, value)?;
-        let counts = &mut self.document.catalog.counts;
-        counts.value_bytes = counts.value_bytes - kept.value.len() as u64 + value.len() as u64;
+        let others = self.document.catalog.counts.value_bytes.checked_sub(kept.value.len() as u64);
+        let others =
+            others.ok_or_else(|| self.document.damaged("it counts too few bytes of values"))?;
+        self.document.catalog.counts.value_bytes = others + value.len() as u64;
         let old = kept.clone();
         (kept.value_type, kept.value) = (value_type, value);
         let parent = label.parent().unwrap_or_default();

@@ -7,10 +7,9 @@
 
 use super::words::{NAME_BYTES_MAX, split_name};
 use crate::synopsis::{CLASS_COUNT_MAX, ClassId, StepKind, Synopsis};
-use crate::vocabulary::{Name, Vocabulary};
+use crate::vocabulary::{Name, Vocabulary, XML_NAMESPACE};
 use std::collections::BTreeMap;
 
-const XML_NAMESPACE: &str = "http://www.w3.org/XML/1998/namespace";
 const XMLNS_NAMESPACE: &str = "http://www.w3.org/2000/xmlns/";
 /// How many scopes of prefixes differ at most: they are kept in memory.
 const SCOPE_COUNT_MAX: usize = 1 << 20;

@@ -190,7 +190,11 @@ impl Catalog {
             let what = format!("a document has {INDEX_COUNT_MAX} indexes at most; drop one first");
             return Err(XmlError::Invalid { what });
         }
-        let number = self.indexes.last().map_or(1, |last| last.number + 1);
+        let last = self.indexes.last().map_or(0, |last| last.number);
+        let Some(number) = last.checked_add(1).filter(|&number| number < u32::MAX) else {
+            let what = "the last number of an index is taken; drop that index first";
+            return Err(XmlError::Invalid { what: what.to_owned() });
+        };
         self.indexes.push(StoredIndex { number, definition: definition.clone() });
         Ok(number)
     }

@@ -16,7 +16,7 @@
 
 use crate::error::XmlError;
 use crate::synopsis::{ClassId, PathClass, StepKind, Synopsis};
-use crate::vocabulary::{Name, Vocabulary};
+use crate::vocabulary::{Name, Vocabulary, XML_NAMESPACE};
 use crate::xpath::{Axis, Expression, Namespaces, NodeTest, parse};
 
 /// How many steps a pattern has at most: a bit each, and one for the beginning.
@@ -108,6 +108,8 @@ impl PathPattern {
                 }
                 Ok(uri.clone())
             }
+            // What it stands for is fixed, so it is known to whoever reads the definition again.
+            None if prefix == "xml" => Ok(XML_NAMESPACE.to_owned()),
             None => Err(format!(
                 "the prefix {prefix} stands for no namespace; say which with --namespace {prefix}=URI"
             )),
@@ -260,6 +262,7 @@ mod tests {
             (1, attribute, "id"),
             (5, element, "urn:x|c"),
             (5, StepKind::Namespace, "id"),
+            (1, attribute, "http://www.w3.org/XML/1998/namespace|lang"),
         ]);
         let namespaces = Namespaces::from([("x".to_owned(), "urn:x".to_owned())]);
         for (text, classes) in [
@@ -271,19 +274,20 @@ mod tests {
             ("/a/descendant::b", &[2, 5]),
             ("//b//a", &[3]),
             ("//@id", &[4, 6]),
-            ("//a/@*", &[4, 6]),
+            ("//a/@*", &[4, 6, 9]),
             ("/a/b//@id", &[4]),
             ("/*/*", &[2]),
             ("//*", &[1, 2, 3, 5, 7]),
             ("//x:c", &[7]),
             ("//x:*", &[7]),
+            ("//@xml:lang", &[9]),
             ("//c", &[]),
             ("/b", &[]),
         ] {
             let pattern = PathPattern::parse(text, &namespaces).unwrap();
             assert_eq!(pattern.is_of_attributes(), text.contains('@'));
             let coverage = Coverage::of(vec![pattern], &synopsis, &vocabulary);
-            let found: Vec<u32> = (0..9).filter(|&id| coverage.mask(ClassId(id)) == 1).collect();
+            let found: Vec<u32> = (0..10).filter(|&id| coverage.mask(ClassId(id)) == 1).collect();
             assert_eq!(found, classes, "{text}");
         }
     }

@@ -13,6 +13,7 @@
 //! 1. The front has steps to elements without predicates, as many as may be; the rest looks at nothing
 //!    that is not the element or below it. Where that cannot be, the document is the element.
 //! 2. Elements of the front that lie in one another are read with the outermost.
+//! 3. Where the n-th of those in one element is asked for, they are counted as they are read.
 
 use super::choose::FoundElements;
 use super::evaluate::{NameTest, Namespaces, Refusal, evaluate};
@@ -27,13 +28,15 @@ use crate::synopsis::ClassId;
 use crate::vocabulary::NameId;
 use crate::walk::{NodeVisitor, walk, walk_in};
 use nandu_storage::database::Tables;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How an expression is answered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueryPlan {
     /// Classes of the elements in which the rest is answered; the document's for all of it.
     pub classes: BTreeSet<ClassId>,
+    /// Which of those in one element, counted from 1; all without it.
+    pub place: Option<u32>,
     /// What is answered in each of them.
     pub rest: Expression,
     /// What all answers are added up to, if nodes are not what is asked for.
@@ -102,7 +105,7 @@ impl QueryPlan {
             _ => return Ok(Self::whole(expression.clone())),
         };
         let divided = if path.from_document { divided(&path.steps) } else { None };
-        let Some((front, rest)) = divided else {
+        let Some(Divided { front, place, rest }) = divided else {
             return Ok(Self::whole(expression.clone()));
         };
         let mut classes = BTreeSet::from([ClassId::DOCUMENT]);
@@ -110,12 +113,12 @@ impl QueryPlan {
             classes = next_classes(&classes, step, document, namespaces)?;
         }
         let rest = Expression::Path(Path { from_document: false, steps: rest });
-        Ok(Self { classes, rest, fold, access: Access::Scan })
+        Ok(Self { classes, place, rest, fold, access: Access::Scan })
     }
 
     fn whole(rest: Expression) -> Self {
         let (classes, access) = (BTreeSet::from([ClassId::DOCUMENT]), Access::Scan);
-        Self { classes, rest, fold: None, access }
+        Self { classes, place: None, rest, fold: None, access }
     }
 
     /// Whether all of the document is held in memory.
@@ -125,30 +128,53 @@ impl QueryPlan {
     }
 }
 
+/// The steps of a path, in two parts.
+struct Divided {
+    front: Vec<Step>,
+    /// Which of the elements that the last step of the front finds in one.
+    place: Option<u32>,
+    rest: Vec<Step>,
+}
+
 /// The most steps that lead to classes, the last of them to those of elements, so that what is left can
 /// be asked of each of these; and what is left. `None` if there are none.
-fn divided(steps: &[Step]) -> Option<(Vec<Step>, Vec<Step>)> {
+fn divided(steps: &[Step]) -> Option<Divided> {
     let alone = |step: &Step| Step { predicates: Vec::new(), ..step.clone() };
     let plain_count = steps.iter().take_while(|step| is_front(step)).count();
     // What is asked of the elements to which a step leads can be asked of each alone.
-    let own = steps
-        .get(plain_count)
-        .filter(|step| leads_to_elements(step) && !step.predicates.iter().any(is_by_place));
+    let own = steps.get(plain_count).filter(|step| leads_to_elements(step)).map(placed);
+    let own = own.filter(|(_, predicates)| !predicates.iter().any(is_by_place));
     for length in (1..=plain_count + usize::from(own.is_some())).rev() {
         if !leads_to_elements(&steps[length - 1]) {
             continue;
         }
-        let mut rest = Vec::new();
-        if let Some(step) = own.filter(|_| length > plain_count) {
-            let (axis, test, predicates) = (Axis::SelfNode, NodeTest::Node, &step.predicates);
-            rest.push(Step { axis, test, predicates: predicates.clone() });
+        let (mut place, mut rest) = (None, Vec::new());
+        if let Some((its_place, predicates)) = own.filter(|_| length > plain_count) {
+            let (axis, test, predicates) = (Axis::SelfNode, NodeTest::Node, predicates.to_vec());
+            rest.push(Step { axis, test, predicates });
+            place = its_place;
         }
         rest.extend_from_slice(&steps[length..]);
         if stays_below(&rest, 0) {
-            return Some((steps[..length].iter().map(alone).collect(), rest));
+            let front = steps[..length].iter().map(alone).collect();
+            return Some(Divided { front, place, rest });
         }
     }
     None
+}
+
+/// The place that the first predicate of a step asks for, if it is that of a child and written as a
+/// number; and the other predicates.
+fn placed(step: &Step) -> (Option<u32>, &[Expression]) {
+    let Some((Expression::Number(number), others)) = step.predicates.split_first() else {
+        return (None, &step.predicates);
+    };
+    // Of other numbers there is no such node, or so far away that all may be held.
+    let place = number.to_string().parse().ok().filter(|&place: &u32| place > 0);
+    match place {
+        Some(place) if step.axis == Axis::Child => (Some(place), others),
+        _ => (None, &step.predicates),
+    }
 }
 
 /// Whether a step leads down by names alone, or is that of `//`.
@@ -326,6 +352,11 @@ struct Answerer<'a> {
     builder: FragmentBuilder,
     /// How many elements are open, the outermost of the front among them.
     depth: usize,
+    /// Of the document and each open element, how many elements of the front are in it so far, where
+    /// one of them is asked for.
+    counts: Vec<u32>,
+    /// Whether nothing that follows can be asked for.
+    is_done: bool,
     /// What was counted or added so far.
     folded: f64,
 }
@@ -339,8 +370,20 @@ impl<'a> Answerer<'a> {
         telling: Telling<'a>,
     ) -> Self {
         let builder = FragmentBuilder::of(document);
-        let (depth, folded) = (0, 0.0);
-        Self { plan, document, namespaces, limits, look, telling, builder, depth, folded }
+        let (depth, counts, is_done, folded) = (0, vec![0], false, 0.0);
+        Self {
+            plan,
+            document,
+            namespaces,
+            limits,
+            look,
+            telling,
+            builder,
+            depth,
+            counts,
+            is_done,
+            folded,
+        }
     }
 
     /// Reads what is to be read, and tells what is found.
@@ -348,7 +391,10 @@ impl<'a> Answerer<'a> {
         let (plan, document) = (self.plan, self.document);
         match &plan.access {
             Access::Scan if plan.classes.is_empty() => {}
-            Access::Scan => walk(tables, document, self, |_, _| Ok(()))?,
+            Access::Scan => match walk(tables, document, self, |_, _| Ok(())) {
+                Err(XmlError::Cancelled) if self.is_done => {}
+                walked => walked?,
+            },
             Access::Found(found) => {
                 for label in &found.labels {
                     if !walk_in(tables, document, label, self)? {
@@ -372,6 +418,12 @@ impl<'a> Answerer<'a> {
             Telling::Places(places, _) => places.push(self.document, &self.builder, label),
             Telling::All(_) => Ok(()),
         }
+    }
+
+    /// Whether all elements of the front are in one element, the outermost.
+    fn is_in_outermost(&self) -> bool {
+        let synopsis = self.document.synopsis();
+        self.plan.classes.iter().all(|&class| synopsis.get(class).is_some_and(|it| it.level <= 2))
     }
 
     fn is_kept(&self) -> bool {
@@ -402,14 +454,7 @@ impl<'a> Answerer<'a> {
         let fragment = self.builder.fragment();
         let context: Vec<Node> = match self.plan.holds_document() {
             true => vec![0],
-            false => {
-                let all = 1..Node::try_from(fragment.node_count()).unwrap_or(Node::MAX);
-                all.filter(|&node| {
-                    fragment.kind(node) == FragmentKind::Element
-                        && self.plan.classes.contains(&fragment.class(node))
-                })
-                .collect()
-            }
+            false => chosen(self.plan, fragment),
         };
         let mut all: Vec<Node> = Vec::new();
         for node in context {
@@ -443,9 +488,34 @@ impl<'a> Answerer<'a> {
     }
 }
 
+/// The elements of the front in a fragment, of which the outermost is one.
+fn chosen(plan: &QueryPlan, fragment: &Fragment) -> Vec<Node> {
+    let all = 1..Node::try_from(fragment.node_count()).unwrap_or(Node::MAX);
+    let of_front = all.filter(|&node| {
+        fragment.kind(node) == FragmentKind::Element && plan.classes.contains(&fragment.class(node))
+    });
+    let Some(place) = plan.place else { return of_front.collect() };
+    let mut counts: BTreeMap<Option<Node>, u32> = BTreeMap::new();
+    let is_in_place = |&node: &Node| {
+        let count = counts.entry(fragment.parent(node)).or_default();
+        *count += 1;
+        // Those before the outermost are not here.
+        node == 1 || *count == place
+    };
+    of_front.filter(is_in_place).collect()
+}
+
 impl NodeVisitor for Answerer<'_> {
     fn open(&mut self, class: ClassId) -> Result<(), XmlError> {
-        if self.depth > 0 || self.plan.classes.contains(&class) {
+        let mut is_chosen = self.plan.classes.contains(&class);
+        if let Some(place) = self.plan.place {
+            if let Some(count) = self.counts.last_mut().filter(|_| is_chosen) {
+                *count = count.saturating_add(1);
+                is_chosen = *count == place;
+            }
+            self.counts.push(0);
+        }
+        if self.depth > 0 || is_chosen {
             self.depth += 1;
         }
         if self.is_kept() {
@@ -464,10 +534,18 @@ impl NodeVisitor for Answerer<'_> {
         if self.is_kept() {
             self.builder.close();
         }
+        if self.plan.place.is_some() {
+            self.counts.pop();
+        }
         if self.depth > 0 {
             self.depth -= 1;
             if self.depth == 0 && !self.plan.holds_document() {
                 self.answer()?;
+                if self.plan.place.is_some() && self.is_in_outermost() {
+                    // Whoever walks has to be told to end, by an error.
+                    self.is_done = true;
+                    return Err(XmlError::Cancelled);
+                }
             }
         }
         Ok(())

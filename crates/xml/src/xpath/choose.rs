@@ -68,7 +68,8 @@ impl QueryPlan {
         document: &Document,
         namespaces: &Namespaces,
     ) -> Result<Self, XmlError> {
-        if self.holds_document() {
+        // An index does not know which one of those in an element it finds.
+        if self.holds_document() || self.place.is_some() {
             return Ok(self);
         }
         let coverage = document.catalog.coverage();

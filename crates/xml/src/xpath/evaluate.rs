@@ -8,7 +8,7 @@ use super::fragment::{Fragment, FragmentKind, Node};
 use super::functions;
 use super::tree::{Axis, Expression, NodeTest, Operator, Path, Step};
 use super::value::Value;
-use crate::vocabulary::Name;
+use crate::vocabulary::{Name, XML_NAMESPACE};
 use std::collections::BTreeMap;
 
 /// What prefixes of an expression stand for.
@@ -96,7 +96,7 @@ impl<'q> NameTest<'q> {
 fn uri_of<'q>(namespaces: &'q Namespaces, prefix: &str) -> Answer<&'q str> {
     match namespaces.get(prefix) {
         Some(uri) => Ok(uri),
-        None if prefix == "xml" => Ok("http://www.w3.org/XML/1998/namespace"),
+        None if prefix == "xml" => Ok(XML_NAMESPACE),
         None => invalid(format!(
             "the prefix {prefix} stands for no namespace; say which with --namespace {prefix}=URI"
         )),

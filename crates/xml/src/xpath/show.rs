@@ -80,6 +80,8 @@ impl fmt::Display for Expression {
                 let quote = if text.contains('"') { '\'' } else { '"' };
                 write!(formatter, "{quote}{text}{quote}")
             }
+            // A literal with more digits than any number has; no shorter one reads as infinity.
+            Self::Number(number) if number.is_infinite() => write!(formatter, "1{:0<309}", ""),
             Self::Number(number) => write!(formatter, "{number}"),
         }
     }

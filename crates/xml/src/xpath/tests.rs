@@ -104,6 +104,8 @@ fn expressions() -> impl Strategy<Value = String> {
         Just("//c".to_owned()),
         Just("/".to_owned()),
         Just("7".to_owned()),
+        Just("9".repeat(310)),
+        Just("9".repeat(309)),
         Just("'x\"'".to_owned()),
         Just("text()".to_owned()),
         Just("position()".to_owned()),

@@ -60,6 +60,8 @@ pub(super) struct PlanAnswer {
     paths: Vec<String>,
     /// How many such elements the document has.
     element_count: u64,
+    /// Which of those in one element, counted from 1; all without it.
+    place: Option<u32>,
     /// What is answered in each.
     rest: String,
     /// The indexes that have found them; none where the document is read.
@@ -144,7 +146,8 @@ pub(super) fn shown(plan: &QueryPlan, document: &Document) -> PlanAnswer {
     };
     if plan.holds_document() {
         let (paths, indexes) = (Vec::new(), Vec::new());
-        return PlanAnswer { paths, element_count: 1, rest, indexes, found_count: None };
+        let (place, found_count) = (None, None);
+        return PlanAnswer { paths, element_count: 1, place, rest, indexes, found_count };
     }
     let synopsis = document.synopsis();
     let classes = plan.classes.iter().filter_map(|&class| synopsis.get(class));
@@ -157,7 +160,7 @@ pub(super) fn shown(plan: &QueryPlan, document: &Document) -> PlanAnswer {
             (indexes, Some(found.labels.len() as u64))
         }
     };
-    PlanAnswer { paths, element_count, rest, indexes, found_count }
+    PlanAnswer { paths, element_count, place: plan.place, rest, indexes, found_count }
 }
 
 pub(super) fn tell_plan(plan: &PlanAnswer, context: &Context) -> Result<(), Failure> {
@@ -169,6 +172,9 @@ pub(super) fn tell_plan(plan: &PlanAnswer, context: &Context) -> Result<(), Fail
         [] => output.line("no path of the document fits: nothing is read")?,
         _ if plan.element_count == 0 => {
             output.line("the document has no such element any more: nothing is read")?;
+        }
+        _ if plan.found_count.is_some() && plan.indexes.is_empty() => {
+            output.line("no value of the document fits: nothing is read")?;
         }
         paths => {
             let elements = counted(plan.element_count, "element");
@@ -182,6 +188,9 @@ pub(super) fn tell_plan(plan: &PlanAnswer, context: &Context) -> Result<(), Fail
             output.line(&line)?;
             for path in paths {
                 output.line(&format!("  {path}"))?;
+            }
+            if let Some(place) = plan.place {
+                output.line(&format!("of those in one element number {place} alone"))?;
             }
         }
     }
