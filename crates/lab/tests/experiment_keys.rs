@@ -27,6 +27,8 @@ const INNER: [(&str, &str, &str); 24] = [
     ),
     ("measure.arrays.NAME", "dispersal", "[measure.arrays.n]"),
     ("measure.placements.NAME", "bfs_placement", "[measure.placements.n]"),
+    ("five_minutes: measure.drives.NAME", "five_minutes", "[measure.drives.n]"),
+    ("measure.memories.NAME", "five_minutes", "[measure.memories.n]"),
     ("measure.arrays.NAME.coding", "dispersal", "[measure.arrays.n.coding]"),
     ("jobs: measure.sweep", "jobs", "[measure.sweep]"),
     ("jobs: measure.variants.NAME", "jobs", "[measure.variants.n]"),

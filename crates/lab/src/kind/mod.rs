@@ -16,6 +16,7 @@ pub mod closed_form;
 pub mod dispersal;
 pub mod drive;
 pub mod engine_set;
+pub mod five_minutes;
 pub mod index_join;
 pub mod intervals;
 pub mod jobs;
@@ -60,6 +61,8 @@ pub enum ExperimentKind {
     ClosedForm(closed_form::ClosedForm),
     /// Layouts of blocks over several chips or disks.
     Dispersal(dispersal::Dispersal),
+    /// How long a page may rest in memory, by prices.
+    FiveMinutes(five_minutes::FiveMinutes),
     /// Joins that use indexes, by selectivity.
     IndexJoin(index_join::IndexJoin),
     /// How soon workloads write a page again.
@@ -145,6 +148,7 @@ impl ExperimentKind {
             Self::Clients(kind) => kind,
             Self::ClosedForm(kind) => kind,
             Self::Dispersal(kind) => kind,
+            Self::FiveMinutes(kind) => kind,
             Self::IndexJoin(kind) => kind,
             Self::Intervals(kind) => kind,
             Self::Jobs(kind) => kind,
@@ -177,6 +181,7 @@ impl ExperimentKind {
             Self::Clients(_) => "clients",
             Self::ClosedForm(_) => "closed_form",
             Self::Dispersal(_) => "dispersal",
+            Self::FiveMinutes(_) => "five_minutes",
             Self::IndexJoin(_) => "index_join",
             Self::Intervals(_) => "intervals",
             Self::Jobs(_) => "jobs",
