@@ -11,7 +11,7 @@ const HEAD: &str = "title = 't'\nquestion = 'q'\nmethod = 'm'\npaper = '-'\nrefe
 
 /// Sections of the document about a table within a kind of measurement: heading, kind, and where the
 /// table stands in the file.
-const INNER: [(&str, &str, &str); 24] = [
+const INNER: [(&str, &str, &str); 26] = [
     ("clients: measure.variants.NAME", "clients", "[measure.variants.n]"),
     ("measure.simulated", "closed_form", "[measure.simulated]"),
     ("measure.cases.NAME", "dispersal", "[measure.cases.n]"),
