@@ -356,7 +356,7 @@ impl TableLoad<'_> {
 }
 
 impl OpenTable {
-    fn raw(&self) -> Result<Tree, StorageError> {
+    pub(super) fn raw(&self) -> Result<Tree, StorageError> {
         self.rows.raw().ok_or_else(|| self.wrong_kind("no raw tree: it has rows of columns"))
     }
 }

@@ -10,11 +10,17 @@
 //!   range, exclusive  × if inside    × if inside    × if they meet     × if they meet
 //! ```
 //!
+//! A key whose value several are about to add something to is theirs together: it is merging, which excludes
+//! what exclusive would, but for others that merge.
+//!
+//!
 //! A row of a heap is locked by its number, one of a clustered table by its key, an entry of an index by
 //! its bytes; each in the space of its file. The catalogue is a file like the others, with the names of
 //! tables as its keys: shared for who uses the table, or finds that there is none; exclusive for who makes,
 //! drops, loads or indexes it, who has [`CHANGING`] as well, so that one at a time does; all of them shared for
 //! who lists tables.
+//!
+//! Beside its keys a file has names, which are locked in another way (`names`).
 //!
 //! 1. No two transactions hold locks that exclude each other.
 //! 2. Who waits, waits for somebody who will end: before each wait the graph of who waits for whom is
@@ -22,9 +28,13 @@
 //! 3. A transaction holds at most [`KEYS_PER_FILE_MAX`] keys of a file, unless others hold some of it,
 //!    too: past that it holds the file as a whole.
 
+mod names;
 #[cfg(test)]
 mod tests;
 
+pub(super) use self::names::{NameMode, PathTaking};
+
+use self::names::Names;
 use super::key;
 use crate::sqlite::ValueRef;
 use crate::{FileId, StorageError};
@@ -46,13 +56,15 @@ const KEYS_PER_FILE_MAX: usize = 4096;
 pub(super) enum Mode {
     /// To look; others may look, too.
     Shared,
+    /// To add something at the end; others may do that, too, but not look. Of single keys.
+    Merging,
     /// To change.
     Exclusive,
 }
 
 impl Mode {
     const fn excludes(self, other: Self) -> bool {
-        !matches!((self, other), (Self::Shared, Self::Shared))
+        !matches!((self, other), (Self::Shared, Self::Shared) | (Self::Merging, Self::Merging))
     }
 }
 
@@ -88,13 +100,16 @@ struct State {
 struct FileLocks {
     keys: BTreeMap<Arc<[u8]>, Holders>,
     ranges: Vec<RangeLock>,
+    names: Names,
 }
 
-/// Who has a key.
+/// Who has a key. Of those who share it one may merge, too, if it is the only one, and so may whoever has it
+/// alone.
 #[derive(Debug, Default)]
 struct Holders {
     exclusive: Option<u64>,
     shared: Vec<u64>,
+    merging: Vec<u64>,
 }
 
 #[derive(Debug)]
@@ -105,19 +120,25 @@ struct RangeLock {
     upper: Bound<Vec<u8>>,
 }
 
-/// What one transaction has: the keys by file, and the files of which it has ranges.
+/// What one transaction has: the keys by file, and the files of which it has ranges, or names.
 #[derive(Debug, Default)]
 struct Held {
     keys: BTreeMap<FileId, Vec<Arc<[u8]>>>,
     range_files: BTreeSet<FileId>,
+    name_files: BTreeSet<FileId>,
 }
 
 /// A lock that somebody waits for.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     file: FileId,
-    mode: Mode,
-    span: OwnedSpan,
+    lock: WantedLock,
+}
+
+#[derive(Clone, Debug)]
+enum WantedLock {
+    Span(OwnedSpan, Mode),
+    Name(Vec<u8>, NameMode),
 }
 
 #[derive(Clone, Debug)]
@@ -134,13 +155,20 @@ impl Wanted {
                 OwnedSpan::Range(lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec))
             }
         };
-        Self { file, mode, span }
+        Self { file, lock: WantedLock::Span(span, mode) }
     }
 
-    fn span(&self) -> Span<'_> {
-        match &self.span {
-            OwnedSpan::Key(key) => Span::Key(key),
-            OwnedSpan::Range(lower, upper) => Span::Range(as_bytes(lower), as_bytes(upper)),
+    /// A name of a file.
+    pub(super) fn name(file: FileId, name: &[u8], mode: NameMode) -> Self {
+        Self { file, lock: WantedLock::Name(name.to_vec(), mode) }
+    }
+}
+
+impl OwnedSpan {
+    fn as_span(&self) -> Span<'_> {
+        match self {
+            Self::Key(key) => Span::Key(key),
+            Self::Range(lower, upper) => Span::Range(as_bytes(lower), as_bytes(upper)),
         }
     }
 }
@@ -175,6 +203,31 @@ impl Locks {
         self.state.lock().try_lock(transaction, file, span, mode)
     }
 
+    /// Takes names from above, the last one in `mode`, unless somebody's exclude one; see [`Names::try_path`].
+    pub(super) fn try_path(
+        &self,
+        transaction: u64,
+        file: FileId,
+        path: &[&[u8]],
+        mode: NameMode,
+    ) -> PathTaking {
+        self.state.lock().try_path(transaction, file, path, mode)
+    }
+
+    /// How many names of a file a transaction has.
+    pub(super) fn name_count(&self, transaction: u64, file: FileId) -> usize {
+        let state = self.state.lock();
+        state.files.get(&file).map_or(0, |locks| locks.names.count(transaction))
+    }
+
+    /// Takes a name in the place of all below it; see [`Names::try_widen`].
+    pub(super) fn try_widen(&self, transaction: u64, file: FileId, name: &[u8]) -> bool {
+        // Nobody waits for what is given back: who wants something below has something of the name, too.
+        let mut state = self.state.lock();
+        let locks = state.files.get_mut(&file);
+        locks.is_some_and(|locks| locks.names.try_widen(transaction, name))
+    }
+
     /// Takes a lock, waiting for those whose locks exclude it, for `limit` on the clock of `now`; a thread
     /// without a schedule on a virtual clock, which stands still meanwhile, for as long of the machine's time
     /// in which nobody gives a lock back.
@@ -193,8 +246,7 @@ impl Locks {
         let mut deadline = None;
         let mut is_over = false;
         loop {
-            let taking = state.try_lock(transaction, wanted.file, wanted.span(), wanted.mode);
-            if taking != Taking::Excluded {
+            if state.try_wanted(transaction, wanted) {
                 state.waiting.remove(&transaction);
                 return Ok(());
             }
@@ -235,19 +287,16 @@ impl Locks {
     pub(super) fn audit(&self) {
         let state = self.state.lock();
         for locks in state.files.values() {
+            locks.names.audit();
             for (key, holders) in &locks.keys {
-                let others = holders.shared.iter().filter(|&&id| Some(id) != holders.exclusive);
-                let count = others.count();
-                assert!(holders.exclusive.is_none() || count == 0, "invariant 1");
-                for transaction in holders.shared.iter().chain(&holders.exclusive) {
-                    assert!(state.held.contains_key(transaction), "a lock has an owner");
-                }
-                let mode = if holders.exclusive.is_some() { Mode::Exclusive } else { Mode::Shared };
-                for range in &locks.ranges {
-                    let mine = Some(range.transaction) == holders.exclusive
-                        || holders.shared == [range.transaction];
-                    let excludes = range.mode.excludes(mode) && range.contains(key);
-                    assert!(mine || !excludes, "invariant 1");
+                for (transaction, mode) in holders.all() {
+                    assert!(state.held.contains_key(&transaction), "a lock has an owner");
+                    let is_excluded =
+                        |(other, held): (u64, Mode)| other != transaction && held.excludes(mode);
+                    assert!(!holders.all().any(is_excluded), "invariant 1");
+                    for range in locks.ranges.iter().filter(|range| range.contains(key)) {
+                        assert!(!is_excluded((range.transaction, range.mode)), "invariant 1");
+                    }
                 }
             }
         }
@@ -255,6 +304,29 @@ impl Locks {
 }
 
 impl State {
+    /// Takes what somebody waits for, if nobody's lock excludes it.
+    fn try_wanted(&mut self, transaction: u64, Wanted { file, lock }: &Wanted) -> bool {
+        match lock {
+            WantedLock::Span(span, mode) => {
+                self.try_lock(transaction, *file, span.as_span(), *mode) != Taking::Excluded
+            }
+            WantedLock::Name(name, mode) => {
+                self.try_path(transaction, *file, &[name], *mode) == PathTaking::Taken
+            }
+        }
+    }
+
+    fn try_path(
+        &mut self,
+        transaction: u64,
+        file: FileId,
+        path: &[&[u8]],
+        mode: NameMode,
+    ) -> PathTaking {
+        self.held.entry(transaction).or_default().name_files.insert(file);
+        self.files.entry(file).or_default().names.try_path(transaction, path, mode)
+    }
+
     fn try_lock(&mut self, transaction: u64, file: FileId, span: Span<'_>, mode: Mode) -> Taking {
         let locks = self.files.entry(file).or_default();
         if let Some(answer) = locks.answer_of_ranges(transaction, span, mode) {
@@ -306,15 +378,21 @@ impl State {
         mode: Mode,
     ) {
         let (lower, upper) = (lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));
+        let mut range = RangeLock { transaction, mode, lower, upper };
         let ranges = &mut self.files.entry(file).or_default().ranges;
-        ranges.push(RangeLock { transaction, mode, lower, upper });
+        while let Some(place) = ranges.iter().position(|other| other.goes_on_in(&range)) {
+            range = range.with(ranges.swap_remove(place));
+        }
+        ranges.push(range);
         self.held.entry(transaction).or_default().range_files.insert(file);
     }
 
     /// Invariant 3: the file in place of its keys, if nobody else has any that excludes it.
     fn take_file(&mut self, transaction: u64, file: FileId) {
         let locks = self.files.entry(file).or_default();
-        let has_changed = |holders: &Holders| holders.exclusive == Some(transaction);
+        let has_changed = |holders: &Holders| {
+            holders.exclusive == Some(transaction) || holders.merging.contains(&transaction)
+        };
         let mode = match locks.keys.values().any(has_changed) {
             true => Mode::Exclusive,
             false => Mode::Shared,
@@ -334,10 +412,13 @@ impl State {
             let locks = self.files.entry(file).or_default();
             locks.ranges.retain(|range| range.transaction != transaction);
         }
+        for file in held.name_files {
+            self.files.entry(file).or_default().names.release(transaction);
+        }
         for (file, keys) in held.keys {
             self.files.entry(file).or_default().give_back(transaction, keys);
         }
-        self.files.retain(|_, locks| !locks.keys.is_empty() || !locks.ranges.is_empty());
+        self.files.retain(|_, locks| !locks.is_empty());
     }
 
     /// Whether a transaction that waits would wait for itself in the end.
@@ -348,12 +429,20 @@ impl State {
             let Some(wanted) = self.waiting.get(&waiter) else { continue };
             let Some(locks) = self.files.get(&wanted.file) else { continue };
             let mut is_circle = false;
-            locks.each_blocker(waiter, wanted.span(), wanted.mode, |blocker| {
+            let tell = |blocker| {
                 is_circle |= blocker == transaction;
                 if seen.insert(blocker) {
                     to_follow.push(blocker);
                 }
-            });
+            };
+            match &wanted.lock {
+                WantedLock::Span(span, mode) => {
+                    locks.each_blocker(waiter, span.as_span(), *mode, tell);
+                }
+                WantedLock::Name(name, mode) => {
+                    locks.names.each_blocker(waiter, name, *mode, tell);
+                }
+            }
             if is_circle {
                 return true;
             }
@@ -363,6 +452,10 @@ impl State {
 }
 
 impl FileLocks {
+    fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.ranges.is_empty() && self.names.is_empty()
+    }
+
     /// Tells each other transaction whose locks exclude this one, perhaps more than once.
     fn each_blocker(
         &self,
@@ -431,10 +524,11 @@ impl FileLocks {
             };
             let holders = entry.get_mut();
             holders.shared.retain(|&holder| holder != transaction);
+            holders.merging.retain(|&holder| holder != transaction);
             if holders.exclusive == Some(transaction) {
                 holders.exclusive = None;
             }
-            if holders.exclusive.is_none() && holders.shared.is_empty() {
+            if holders.all().next().is_none() {
                 entry.remove();
             }
         }
@@ -442,6 +536,13 @@ impl FileLocks {
 }
 
 impl Holders {
+    /// Everybody who has the key, in each mode.
+    fn all(&self) -> impl Iterator<Item = (u64, Mode)> {
+        let shared = self.shared.iter().map(|&holder| (holder, Mode::Shared));
+        let merging = self.merging.iter().map(|&holder| (holder, Mode::Merging));
+        shared.chain(merging).chain(self.exclusive.map(|holder| (holder, Mode::Exclusive)))
+    }
+
     /// What those who have the key say to one who asks for it, if they decide.
     fn answer(&self, transaction: u64, mode: Mode) -> Option<Taking> {
         if self.suffices(transaction, mode) {
@@ -453,43 +554,71 @@ impl Holders {
     }
 
     fn suffices(&self, transaction: u64, mode: Mode) -> bool {
-        match mode {
-            Mode::Shared => self.has(transaction),
-            Mode::Exclusive => self.exclusive == Some(transaction),
-        }
+        self.exclusive == Some(transaction)
+            || match mode {
+                Mode::Shared => self.shared.contains(&transaction),
+                Mode::Merging => self.merging.contains(&transaction),
+                Mode::Exclusive => false,
+            }
     }
 
     fn is_only(&self, transaction: u64) -> bool {
-        self.exclusive.is_none_or(|holder| holder == transaction)
-            && self.shared.iter().all(|&holder| holder == transaction)
+        self.all().all(|(holder, _)| holder == transaction)
     }
 
     fn has(&self, transaction: u64) -> bool {
-        self.exclusive == Some(transaction) || self.shared.contains(&transaction)
+        self.all().any(|(holder, _)| holder == transaction)
     }
 
+    /// Notes a lock that the transaction does not have.
     fn add(&mut self, transaction: u64, mode: Mode) {
         match mode {
             Mode::Exclusive => {
                 self.shared.retain(|&holder| holder != transaction);
+                self.merging.retain(|&holder| holder != transaction);
                 self.exclusive = Some(transaction);
             }
-            Mode::Shared if !self.has(transaction) => self.shared.push(transaction),
-            Mode::Shared => {}
+            Mode::Merging => self.merging.push(transaction),
+            Mode::Shared => self.shared.push(transaction),
         }
     }
 
     fn each_blocker(&self, transaction: u64, mode: Mode, mut tell: impl FnMut(u64)) {
-        if let Some(holder) = self.exclusive.filter(|&holder| holder != transaction) {
-            tell(holder);
-        }
-        if mode == Mode::Exclusive {
-            self.shared.iter().filter(|&&holder| holder != transaction).for_each(|&id| tell(id));
+        for (holder, held) in self.all() {
+            if holder != transaction && held.excludes(mode) {
+                tell(holder);
+            }
         }
     }
 }
 
 impl RangeLock {
+    /// Whether another one of the same transaction and mode begins where this one ends or before, or ends
+    /// where it begins or behind.
+    fn goes_on_in(&self, other: &Self) -> bool {
+        let touches = |upper: &Bound<Vec<u8>>, lower: &Bound<Vec<u8>>| match (upper, lower) {
+            (Bound::Unbounded, _) | (_, Bound::Unbounded) => true,
+            (Bound::Excluded(upper), Bound::Excluded(lower)) => lower < upper,
+            (Bound::Included(upper) | Bound::Excluded(upper), Bound::Included(lower))
+            | (Bound::Included(upper), Bound::Excluded(lower)) => lower <= upper,
+        };
+        self.transaction == other.transaction
+            && self.mode == other.mode
+            && touches(&self.upper, &other.lower)
+            && touches(&other.upper, &self.lower)
+    }
+
+    /// The range of all keys of both.
+    fn with(self, other: Self) -> Self {
+        let is_first =
+            later(as_bytes(&self.lower), as_bytes(&other.lower)) == as_bytes(&other.lower);
+        let is_last =
+            earlier(as_bytes(&self.upper), as_bytes(&other.upper)) == as_bytes(&other.upper);
+        let lower = if is_first { self.lower } else { other.lower };
+        let upper = if is_last { self.upper } else { other.upper };
+        Self { lower, upper, transaction: self.transaction, mode: self.mode }
+    }
+
     fn contains(&self, key: &[u8]) -> bool {
         use std::ops::RangeBounds;
         RangeBounds::<[u8]>::contains(&(as_bytes(&self.lower), as_bytes(&self.upper)), key)

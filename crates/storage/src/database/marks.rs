@@ -20,6 +20,8 @@ pub struct Mark {
     pub(super) savepoint: Savepoint,
     /// What the transaction had done then, of the isolation that keeps it.
     pub(super) step_count: usize,
+    /// How many values it was to merge.
+    pub(super) merge_count: usize,
     /// Rollbacks before it.
     rollback_count: u64,
 }
@@ -34,8 +36,13 @@ pub(super) struct Rollbacks {
 
 impl Rollbacks {
     /// A mark of now.
-    pub(super) const fn mark(&self, savepoint: Savepoint, step_count: usize) -> Mark {
-        Mark { savepoint, step_count, rollback_count: self.count }
+    pub(super) const fn mark(
+        &self,
+        savepoint: Savepoint,
+        step_count: usize,
+        merge_count: usize,
+    ) -> Mark {
+        Mark { savepoint, step_count, merge_count, rollback_count: self.count }
     }
 
     /// Refuses a mark that is not there.

@@ -18,6 +18,7 @@
 //!    transaction that never committed, and is removed at the next opening.
 
 mod ahead;
+mod around;
 mod batch;
 mod catalog;
 mod change;
@@ -32,6 +33,8 @@ mod kind;
 mod load;
 mod locks;
 mod marks;
+mod merges;
+mod name_locks;
 mod names;
 mod open_table;
 mod row_scan;
@@ -51,12 +54,14 @@ mod typed;
 mod used;
 mod view;
 
+pub use around::Around;
 pub use change::check_name;
 pub use check::CheckReport;
 pub use entries::{EntryRange, EntryScan};
 pub use kind::{ReadAs, TableKind};
 pub use load::{LoadOptions, LoadReport, NewTable, RowOrder, TableLoad};
 pub use marks::Mark;
+pub use name_locks::NameAccess;
 pub use row_scan::{RowRange, RowScan};
 pub use schema::{Column, ColumnType, IndexDefinition, Row, TableDefinition};
 pub use tables::{FetchOrder, Flow, TableStat, Tables};

@@ -13,6 +13,7 @@ use super::names::{name_files, with_names_of};
 use super::open_table::{OpenTable, OpenTables};
 use super::row_scan::RowRange;
 use super::schema::{IndexDefinition, Row, TableDefinition};
+use super::transaction::Snapshot;
 use super::used::UsedTables;
 use super::view::EngineView;
 use super::{catalog, key};
@@ -117,6 +118,24 @@ impl Tables {
             let _ = self.view.refresh();
         }
         &self.view
+    }
+
+    /// Whether what is read is locked: of a serializable transaction.
+    #[must_use]
+    pub const fn is_locking(&self) -> bool {
+        self.locker.is_some()
+    }
+
+    /// Whether these are the tables of a transaction that may change them.
+    #[must_use]
+    pub const fn is_writing(&self) -> bool {
+        self.used.is_some()
+    }
+
+    /// What is committed now, for who is content with that: a look at it locks nothing.
+    #[must_use]
+    pub fn committed(&self) -> Snapshot {
+        Snapshot::new(self.view.shared())
     }
 
     /// By what one statement reads.

@@ -19,6 +19,7 @@ mod anomalies;
 mod beside;
 mod faults;
 mod histories;
+mod places;
 mod tables;
 
 type TestDevice = SharedDevice<FaultyDevice<MemoryDevice>>;

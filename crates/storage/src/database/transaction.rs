@@ -19,6 +19,7 @@ use super::core::{Core, Obstacle};
 use super::kind::TableKind;
 use super::locks::{CHANGING, Mode, Span, Taking, Wanted, key_of_number};
 use super::marks::{Mark, Rollbacks};
+use super::merges::Merge;
 use super::open_table::{OpenTable, OpenTables};
 use super::schema::Column;
 use super::step::Step;
@@ -87,11 +88,13 @@ pub struct ReadTransaction<'d> {
 /// A transaction that changes tables.
 pub struct WriteTransaction<'d> {
     database: &'d Database,
-    tables: Tables,
-    id: u64,
+    pub(super) tables: Tables,
+    pub(super) id: u64,
     isolation: Isolation,
     /// Of the isolation [`Isolation::Snapshot`], what it did so far.
     steps: Vec<Step>,
+    /// What it adds to values when it commits.
+    pub(super) merges: Vec<Merge>,
     /// The keys in the catalogue of tables that it has for itself, to make, drop, load or index them.
     claimed_tables: Vec<Vec<u8>>,
     rollbacks: Rollbacks,
@@ -170,9 +173,17 @@ impl<'d> WriteTransaction<'d> {
         };
         let used = Some(UsedTables::new(id, tables_version));
         let tables = Tables { view, catalog: shared.catalog, open, locker, used };
-        let (steps, claimed_tables) = (Vec::new(), Vec::new());
-        let rollbacks = Rollbacks::default();
-        Self { database, tables, id, isolation, steps, claimed_tables, rollbacks, is_over: false }
+        Self {
+            database,
+            tables,
+            id,
+            isolation,
+            steps: Vec::new(),
+            merges: Vec::new(),
+            claimed_tables: Vec::new(),
+            rollbacks: Rollbacks::default(),
+            is_over: false,
+        }
     }
 
     /// How far it is apart from others.
@@ -363,9 +374,14 @@ impl<'d> WriteTransaction<'d> {
             shared.locks.release(self.id);
             nandu_workers::yield_now();
         }
+        self.fetch_merged()?;
+        let merges = std::mem::take(&mut self.merges);
         let (lsn, wants_checkpoint) = {
             let mut core = shared.core.write();
-            let (committed, _) = core.serve(self.id, Core::commit);
+            let (committed, _) = core.serve(self.id, |core| {
+                merges.into_iter().try_for_each(|merge| core.merge(merge))?;
+                core.commit()
+            });
             let lsn = committed.inspect_err(|_| {
                 // Unless the engine has stopped; then the next opening takes it back.
                 let _ = core.serve(self.id, Core::rollback);
@@ -448,7 +464,7 @@ impl<'d> WriteTransaction<'d> {
     pub fn savepoint(&self) -> Mark {
         let mut core = self.database.shared.core.write();
         let (savepoint, _) = core.serve(self.id, |core| core.engine().savepoint());
-        self.rollbacks.mark(savepoint, self.steps.len())
+        self.rollbacks.mark(savepoint, self.steps.len(), self.merges.len())
     }
 
     /// Takes back what was done since `mark`, which stays a place to come back to. Locks are kept.
@@ -464,6 +480,7 @@ impl<'d> WriteTransaction<'d> {
             core.serve(self.id, |core| core.rollback_to(mark.savepoint)).0?;
         }
         self.rollbacks.note(&mark);
+        self.merges.truncate(mark.merge_count);
         self.see_tables();
         if self.isolation == Isolation::Snapshot {
             self.steps.truncate(mark.step_count);
@@ -513,7 +530,7 @@ impl<'d> WriteTransaction<'d> {
                 (Ok(answer), _) => {
                     if let Err(error) = self.tables.view.apply(&steps) {
                         // What it cannot see itself it has not done.
-                        self.rollback_to(self.rollbacks.mark(savepoint, self.steps.len()))?;
+                        self.rollback_to(self.rollbacks.mark(savepoint, self.steps.len(), self.merges.len()))?;
                         return Err(error);
                     }
                     self.steps.extend(steps);
@@ -627,11 +644,11 @@ impl<'d> WriteTransaction<'d> {
     }
 
     /// Whether others are at work, so that pages are better fetched before the engine is held alone.
-    fn has_company(&self) -> bool {
+    pub(super) fn has_company(&self) -> bool {
         self.database.shared.company_count() > 1
     }
 
-    fn check_same(&self, open: &OpenTable, is_same: bool) -> Result<(), StorageError> {
+    pub(super) fn check_same(&self, open: &OpenTable, is_same: bool) -> Result<(), StorageError> {
         if is_same || is_planted(EngineBug::ConflictOverlooked) {
             return Ok(());
         }
@@ -647,16 +664,24 @@ impl<'d> WriteTransaction<'d> {
         span: Span<'_>,
         told: impl Fn() -> String,
     ) -> Result<bool, StorageError> {
+        let taking = self.take_span(file, (span, Mode::Exclusive), told)?;
+        Ok(taking != Taking::Had || self.isolation == Isolation::Snapshot)
+    }
+
+    /// Locks keys, waiting for others.
+    pub(super) fn take_span(
+        &self,
+        file: FileId,
+        (span, mode): (Span<'_>, Mode),
+        told: impl Fn() -> String,
+    ) -> Result<Taking, StorageError> {
         let shared = &self.database.shared;
-        match shared.locks.try_lock(self.id, file, span, Mode::Exclusive) {
-            Taking::Had => return Ok(self.isolation == Isolation::Snapshot),
-            Taking::Taken => {}
-            Taking::Excluded => {
-                let wanted = Wanted::new(file, span, Mode::Exclusive);
-                shared.wait_for_lock(self.id, &wanted, told)?;
-            }
+        let taking = shared.locks.try_lock(self.id, file, span, mode);
+        if taking != Taking::Excluded {
+            return Ok(taking);
         }
-        Ok(true)
+        shared.wait_for_lock(self.id, &Wanted::new(file, span, mode), told)?;
+        Ok(Taking::Taken)
     }
 
     /// A table whose rows are to be changed.

@@ -48,12 +48,24 @@ impl Lock {
     fn suffices_for(&self, asked: &Self) -> bool {
         let is_mine = self.transaction == asked.transaction && self.file == asked.file;
         let is_as_large = self.points.is_superset(&asked.points) && self.is_range >= asked.is_range;
-        is_mine && is_as_large && self.mode >= asked.mode
+        let is_as_strong = self.mode == Mode::Exclusive || self.mode == asked.mode;
+        is_mine && is_as_large && is_as_strong
+    }
+
+    /// Whether two ranges are one: they have the same owner and mode, and no point lies between.
+    fn goes_on_in(&self, other: &Self) -> bool {
+        let all: BTreeSet<u8> = self.points.union(&other.points).copied().collect();
+        let has_gap = all.iter().zip(all.iter().skip(1)).any(|(one, next)| one + 1 < *next);
+        self.is_range
+            && other.is_range
+            && (self.transaction, self.file, self.mode)
+                == (other.transaction, other.file, other.mode)
+            && !has_gap
     }
 
     fn excludes(&self, asked: &Self) -> bool {
         let is_other = self.transaction != asked.transaction && self.file == asked.file;
-        let may_change = self.mode == Mode::Exclusive || asked.mode == Mode::Exclusive;
+        let may_change = self.mode != asked.mode || self.mode == Mode::Exclusive;
         is_other && may_change && !self.points.is_disjoint(&asked.points)
     }
 }
@@ -65,7 +77,11 @@ fn answer_of_model(locks: &mut Vec<Lock>, asked: &Lock) -> Taking {
     if locks.iter().any(|lock| lock.excludes(asked)) {
         return Taking::Excluded;
     }
-    locks.push(asked.clone());
+    let mut new = asked.clone();
+    while let Some(place) = locks.iter().position(|lock| lock.goes_on_in(&new)) {
+        new.points.extend(locks.swap_remove(place).points);
+    }
+    locks.push(new);
     Taking::Taken
 }
 
@@ -104,8 +120,11 @@ fn any_span() -> impl Strategy<Value = OwnedSpan> {
 }
 
 fn any_operation() -> impl Strategy<Value = Operation> {
-    let mode = prop_oneof![Just(Mode::Shared), Just(Mode::Exclusive)];
+    let mode = prop_oneof![Just(Mode::Shared), Just(Mode::Merging), Just(Mode::Exclusive)];
     let take = (0..4u64, 0..2u16, any_span(), mode)
+        .prop_filter("keys are merged one by one", |(_, _, span, mode)| {
+            *mode != Mode::Merging || matches!(span, OwnedSpan::Key(_))
+        })
         .prop_map(|(id, file, span, mode)| Operation::Take(id, FileId(file), span, mode));
     prop_oneof![12 => take, 1 => (0..4u64).prop_map(Operation::Release)]
 }
@@ -124,9 +143,8 @@ proptest! {
                     let asked =
                         Lock { transaction, file, mode, is_range, points: points_of(&span) };
                     let has = model.iter().any(|lock: &Lock| lock.suffices_for(&asked));
-                    let wanted = Wanted { file, mode, span };
-                    prop_assert_eq!(locks.has(transaction, file, wanted.span(), mode), has);
-                    let answer = locks.try_lock(transaction, file, wanted.span(), mode);
+                    prop_assert_eq!(locks.has(transaction, file, span.as_span(), mode), has);
+                    let answer = locks.try_lock(transaction, file, span.as_span(), mode);
                     prop_assert_eq!(answer, answer_of_model(&mut model, &asked));
                 }
                 Operation::Release(transaction) => {
@@ -193,4 +211,31 @@ fn a_limit_past_the_end_of_time_is_none() {
         waiter.join().unwrap().unwrap();
     });
     assert!(locks.has(2, file, key, Mode::Exclusive));
+}
+
+#[test]
+fn who_waits_for_a_name_is_in_the_same_circles_as_who_waits_for_a_key() {
+    let (locks, file) = (Locks::default(), FileId(1));
+    let name: [&[u8]; 2] = [b"", b"name"];
+    assert_eq!(locks.try_path(1, file, &name, NameMode::Change), PathTaking::Taken);
+    assert_eq!(locks.try_lock(2, file, Span::Key(b"key"), Mode::Exclusive), Taking::Taken);
+    let waits = || {
+        let wanted = Wanted::name(file, name[1], NameMode::Read);
+        locks.lock(2, &wanted, Nanos(u64::MAX), || Nanos(5), String::new)
+    };
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(waits);
+        while locks.state.lock().waiting.is_empty() && !waiter.is_finished() {
+            std::thread::yield_now();
+        }
+        let wanted = Wanted::new(file, Span::Key(b"key"), Mode::Shared);
+        let refused = locks.lock(1, &wanted, Nanos(u64::MAX), || Nanos(5), String::new);
+        assert!(matches!(refused, Err(StorageError::Deadlock { .. })));
+        locks.release(1);
+        waiter.join().unwrap().unwrap();
+    });
+    assert_eq!(locks.name_count(2, file), 1);
+    locks.audit();
+    locks.release(2);
+    assert!(locks.state.lock().files.is_empty());
 }
