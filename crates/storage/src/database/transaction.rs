@@ -464,6 +464,10 @@ impl<'d> WriteTransaction<'d> {
     pub fn savepoint(&self) -> Mark {
         let mut core = self.database.shared.core.write();
         let (savepoint, _) = core.serve(self.id, |core| core.engine().savepoint());
+        self.mark_at(savepoint)
+    }
+
+    fn mark_at(&self, savepoint: Savepoint) -> Mark {
         self.rollbacks.mark(savepoint, self.steps.len(), self.merges.len())
     }
 
@@ -530,7 +534,7 @@ impl<'d> WriteTransaction<'d> {
                 (Ok(answer), _) => {
                     if let Err(error) = self.tables.view.apply(&steps) {
                         // What it cannot see itself it has not done.
-                        self.rollback_to(self.rollbacks.mark(savepoint, self.steps.len(), self.merges.len()))?;
+                        self.rollback_to(self.mark_at(savepoint))?;
                         return Err(error);
                     }
                     self.steps.extend(steps);
