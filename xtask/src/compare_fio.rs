@@ -6,6 +6,9 @@
 //!            ─► results/MACHINE/compare-fio/{meta.json, pairs.csv, table.md}
 //! ```
 //!
+//! With `--file-system` the jobs go through a file system, past its page cache and through it, and are
+//! kept in `compare-fio-files` ([`file_system`]).
+//!
 //! 1. A ratio is taken within a pair, whose halves ran one after the other; the median is reported.
 //! 2. Ours is the program that users have, with what it always counts. fio has what makes it cheaper:
 //!    buffers on large pages, with io_uring registered files, fixed buffers, no vectors, and batches where
@@ -13,6 +16,9 @@
 //!    and histograms stay on.
 //! 3. The file is removed at the end, also after an error; so are the large pages that were reserved.
 
+mod file_system;
+
+use file_system::Path as CachePath;
 use nandu_drives::file::{disk_description, machine_description};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -30,6 +36,9 @@ pub(crate) struct Options {
     /// How many pairs of each job.
     #[arg(long, default_value_t = 9)]
     pairs: u32,
+    /// Jobs past and through the page cache, empty and full, synced and not.
+    #[arg(long)]
+    file_system: bool,
     /// Size of the file.
     #[arg(long, default_value = "1GiB", value_parser = nandu_base::ByteCount::parse)]
     size: nandu_base::ByteCount,
@@ -44,6 +53,13 @@ pub(crate) struct Options {
     program: Option<PathBuf>,
 }
 
+impl Options {
+    /// The name of a job among those that are asked for.
+    fn label(&self, job: Job) -> String {
+        if self.file_system { file_system::label(job) } else { job.label() }
+    }
+}
+
 /// One job, in fio's words.
 #[derive(Clone, Copy)]
 struct Job {
@@ -51,13 +67,16 @@ struct Job {
     pattern: &'static str,
     block_bytes: u32,
     depth: u32,
+    path: CachePath,
+    /// Whether each write is made durable before the next one.
+    synced: bool,
 }
 
 /// How many requests fio hands over together where so many may be in flight.
 const FIO_BATCH: u32 = 8;
 
 const fn job(engine: &'static str, pattern: &'static str, block_bytes: u32, depth: u32) -> Job {
-    Job { engine, pattern, block_bytes, depth }
+    Job { engine, pattern, block_bytes, depth, path: CachePath::Direct, synced: false }
 }
 
 const JOBS: [Job; 12] = [
@@ -77,8 +96,12 @@ const JOBS: [Job; 12] = [
 
 impl Job {
     fn label(self) -> String {
-        let Self { engine, pattern, block_bytes, depth } = self;
+        let Self { engine, pattern, block_bytes, depth, .. } = self;
         format!("{engine} {pattern} {} KiB depth {depth}", block_bytes >> 10)
+    }
+
+    fn writes(self) -> bool {
+        self.pattern.ends_with("write")
     }
 }
 
@@ -129,14 +152,67 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
         .map_err(|error| format!("{}: cannot be filled: {error}", file.0.display()))?;
 
     let large_pages = LargePages::reserve();
+    let jobs: Vec<Job> = if options.file_system { file_system::jobs() } else { JOBS.to_vec() };
+    let named: Vec<String> = jobs.iter().map(|&job| options.label(job)).collect();
+    let has_large_pages = large_pages.is_some();
+    let pairs = run_pairs(&program, &file.0, &jobs, options, has_large_pages)?;
+    if pairs.is_empty() {
+        let labels = named.join(", ");
+        return Err(format!("no job holds that text or no pair was asked for; jobs: {labels}"));
+    }
+    let (buffers, busy) = (note_of(has_large_pages), disturbance_of(&pairs));
+    let missed =
+        if options.file_system { file_system::missed(&named, &pairs) } else { String::new() };
+    let table = format!("{missed}{buffers}{busy}{}", table_of(&named, &pairs));
+    if options.only.is_some() {
+        println!("{table}");
+        return Ok(());
+    }
+    let meta = serde_json::json!({
+        "command": format!(
+            "cargo xtask compare-fio {}--seconds {} --pairs {} --size {}",
+            if options.file_system { "--file-system " } else { "" },
+            options.seconds, options.pairs, options.size.0
+        ),
+        "commit": crate::kept::commit_of(root)?,
+        "date": capture(Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ"]))?,
+        "fio": fio_version,
+        "fio_large_pages": has_large_pages,
+        "machine": machine_description(),
+        "disk": disk_description(&directory),
+    });
+    let slug = machine_description().slug();
+    let (name, head) = match options.file_system {
+        true => ("compare-fio-files", file_system::HEAD),
+        false => ("compare-fio", HEAD),
+    };
+    let directory = root.join("results").join(&slug).join(name);
+    write_results(&directory, &meta, &pairs, &named, &format!("{head}{table}"))?;
+    println!("{table}");
+    Ok(())
+}
+
+/// All pairs of the jobs that are asked for.
+fn run_pairs(
+    program: &Path,
+    file: &Path,
+    jobs: &[Job],
+    options: &Options,
+    has_large_pages: bool,
+) -> Result<Vec<Pair>, String> {
     let mut pairs = Vec::new();
     for number in 1..=options.pairs {
-        for (job_index, &job) in JOBS.iter().enumerate() {
-            if options.only.as_ref().is_some_and(|text| !job.label().contains(text)) {
+        for (job_index, &job) in jobs.iter().enumerate() {
+            let label = options.label(job);
+            if options.only.as_ref().is_some_and(|text| !label.contains(text)) {
                 continue;
             }
-            let nandu = || nandu_half(&program, &file.0, job, options);
-            let fio = || fio_half(&file.0, job, options, large_pages.is_some());
+            let prepare = || match options.file_system {
+                true => file_system::prepare(file, job),
+                false => Ok(()),
+            };
+            let nandu = || prepare().and_then(|()| nandu_half(program, file, job, options));
+            let fio = || prepare().and_then(|()| fio_half(file, job, options, has_large_pages));
             let before = Processors::now();
             let (nandu, fio) = if number % 2 == 1 {
                 let first = nandu()?;
@@ -145,37 +221,12 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
                 let first = fio()?;
                 (nandu()?, first)
             };
-            eprintln!("pair {number} of {}: {}", options.pairs, job.label());
+            eprintln!("pair {number} of {}: {label}", options.pairs);
             let others = Processors::now().others_since(&before);
             pairs.push(Pair { job_index, number, nandu, fio, others });
         }
     }
-    if pairs.is_empty() {
-        let labels = JOBS.map(Job::label).join(", ");
-        return Err(format!("no job holds that text or no pair was asked for; jobs: {labels}"));
-    }
-    let (buffers, busy) = (note_of(large_pages.is_some()), disturbance_of(&pairs));
-    let table = format!("{buffers}{busy}{}", table_of(&pairs));
-    if options.only.is_some() {
-        println!("{table}");
-        return Ok(());
-    }
-    let meta = serde_json::json!({
-        "command": format!(
-            "cargo xtask compare-fio --seconds {} --pairs {} --size {}",
-            options.seconds, options.pairs, options.size.0
-        ),
-        "commit": crate::kept::commit_of(root)?,
-        "date": capture(Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ"]))?,
-        "fio": fio_version,
-        "fio_large_pages": large_pages.is_some(),
-        "machine": machine_description(),
-        "disk": disk_description(&directory),
-    });
-    let slug = machine_description().slug();
-    write_results(&root.join("results").join(&slug).join("compare-fio"), &meta, &pairs, &table)?;
-    println!("{table}");
-    Ok(())
+    Ok(pairs)
 }
 
 /// Large pages that the kernel keeps for fio's buffers, which are given back when this goes.
@@ -330,8 +381,13 @@ fn json_of(command: &mut Command) -> Result<Value, String> {
 fn nandu_half(program: &Path, file: &Path, job: Job, options: &Options) -> Result<Half, String> {
     let description = file.with_extension("fio");
     let text = format!(
-        "[pair]\nrw={}\nbs={}\niodepth={}\nsize={}\nruntime={}\ntime_based\n",
-        job.pattern, job.block_bytes, job.depth, options.size.0, options.seconds
+        "[pair]\nrw={}\nbs={}\niodepth={}\nsize={}\nruntime={}\n{}\n",
+        job.pattern,
+        job.block_bytes,
+        job.depth,
+        options.size.0,
+        options.seconds,
+        file_system::keys(job).join("\n")
     );
     let description = ScratchName(description);
     std::fs::write(&description.0, text)
@@ -339,7 +395,10 @@ fn nandu_half(program: &Path, file: &Path, job: Job, options: &Options) -> Resul
     let mut command = Command::new(program);
     command.arg("probe").arg(file).arg("--job").arg(&description.0).arg("--json");
     command.arg(format!("--engine={}", job.engine.replace('_', "-")));
-    command.arg(if job.pattern.ends_with("write") { "--destroy-data" } else { "--read-only" });
+    command.arg(if job.writes() { "--destroy-data" } else { "--read-only" });
+    if job.path != CachePath::Direct {
+        command.arg("--buffered");
+    }
     nandu_answer(&json_of(&mut command)?)
 }
 
@@ -356,7 +415,8 @@ fn nandu_answer(answer: &Value) -> Result<Half, String> {
 
 fn fio_half(file: &Path, job: Job, options: &Options, large_pages: bool) -> Result<Half, String> {
     let mut command = Command::new("fio");
-    command.args(["--name=pair", "--direct=1", "--time_based", "--norandommap", "--randrepeat=1"]);
+    command.args(["--name=pair", "--randrepeat=1"]);
+    command.args(file_system::keys(job).iter().map(|key| format!("--{key}")));
     command.args(["--gtod_reduce=0", "--allow_file_create=0", "--output-format=json"]);
     command.arg(format!("--filename={}", file.display()));
     command.arg(format!("--ioengine={}", job.engine)).arg(format!("--rw={}", job.pattern));
@@ -374,7 +434,7 @@ fn fio_half(file: &Path, job: Job, options: &Options, large_pages: bool) -> Resu
         command.arg(format!("--iodepth_batch_submit={FIO_BATCH}"));
         command.arg(format!("--iodepth_batch_complete_max={}", job.depth));
     }
-    fio_answer(&json_of(&mut command)?, job.pattern.ends_with("write"))
+    fio_answer(&json_of(&mut command)?, job.writes())
 }
 
 /// fio tells processor time in percent of the job's runtime, which is in milliseconds.
@@ -400,12 +460,12 @@ pub(crate) fn spread(mut values: Vec<f64>) -> [f64; 3] {
     [median, values[0], values[count - 1]]
 }
 
-fn table_of(pairs: &[Pair]) -> String {
+fn table_of(labels: &[String], pairs: &[Pair]) -> String {
     let mut table = String::from(
         "| job | nandu 1/s | fio 1/s | requests ratio | nandu CPU us | fio CPU us | CPU ratio |\n\
          |---|---:|---:|---:|---:|---:|---:|\n",
     );
-    for (index, job) in JOBS.iter().enumerate() {
+    for (index, label) in labels.iter().enumerate() {
         let of = |value: &dyn Fn(&Pair) -> f64| {
             spread(pairs.iter().filter(|pair| pair.job_index == index).map(value).collect())
         };
@@ -418,8 +478,7 @@ fn table_of(pairs: &[Pair]) -> String {
             |[median, least, most]: [f64; 3]| format!("{median:.3} ({least:.3} to {most:.3})");
         writeln!(
             table,
-            "| {} | {:.0} | {:.0} | {} | {:.2} | {:.2} | {} |",
-            job.label(),
+            "| {label} | {:.0} | {:.0} | {} | {:.2} | {:.2} | {} |",
             of(&|pair| pair.nandu.requests_per_second())[0],
             of(&|pair| pair.fio.requests_per_second())[0],
             range(rates),
@@ -432,16 +491,24 @@ fn table_of(pairs: &[Pair]) -> String {
     table
 }
 
+/// What stands above the table of jobs past the page cache.
+const HEAD: &str = "# nandu probe and fio on the same file\n\nMedian of the pairs, least and most in \
+    brackets. A ratio is nandu's figure over fio's; more\nrequests and less processor \
+    time are better. fio has registered files, fixed buffers and no\nvectors with \
+    io_uring, and batches of 8 at depth 32. The machine and the command stand \
+    in\nmeta.json.\n\n";
+
 fn write_results(
     directory: &Path,
     meta: &Value,
     pairs: &[Pair],
-    table: &str,
+    labels: &[String],
+    text: &str,
 ) -> Result<(), String> {
     let mut lines = String::from("job,pair,tool,requests,seconds,processor_ns,others_share\n");
     for pair in pairs {
         for (tool, half) in [("nandu", pair.nandu), ("fio", pair.fio)] {
-            let (label, number) = (JOBS[pair.job_index].label(), pair.number);
+            let (label, number) = (labels[pair.job_index].replace(',', ""), pair.number);
             let Half { requests, seconds, processor_ns } = half;
             let others = pair.others;
             writeln!(
@@ -451,19 +518,11 @@ fn write_results(
             .expect("a string takes every line");
         }
     }
-    let head = "# nandu probe and fio on the same file\n\nMedian of the pairs, least and most in \
-                brackets. A ratio is nandu's figure over fio's; more\nrequests and less processor \
-                time are better. fio has registered files, fixed buffers and no\nvectors with \
-                io_uring, and batches of 8 at depth 32. The machine and the command stand \
-                in\nmeta.json.\n\n";
     let meta = serde_json::to_string_pretty(meta).map_err(|error| error.to_string())?;
     std::fs::create_dir_all(directory)
         .map_err(|error| format!("{}: cannot be made: {error}", directory.display()))?;
-    let files = [
-        ("meta.json", format!("{meta}\n")),
-        ("pairs.csv", lines),
-        ("table.md", format!("{head}{table}")),
-    ];
+    let files =
+        [("meta.json", format!("{meta}\n")), ("pairs.csv", lines), ("table.md", text.to_owned())];
     for (name, text) in files {
         let path = directory.join(name);
         std::fs::write(&path, text)
@@ -545,7 +604,7 @@ mod tests {
             nandu: half(nandu),
             fio: half(fio),
         });
-        let table = table_of(&pairs);
+        let table = table_of(&JOBS.map(Job::label), &pairs);
         assert!(table.contains("1.000 (0.250 to 2.000)"), "{table}");
         assert_eq!(table.lines().count(), 3, "jobs that did not run have no line");
     }

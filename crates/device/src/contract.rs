@@ -64,6 +64,16 @@ pub trait Device {
         None
     }
 
+    /// Empties the host's memory before the medium, such as a kernel's page cache, so that the next reads
+    /// come from below it; what is dirty there is written first. Nothing may be in flight. Whether there
+    /// is such a memory: without one, nothing is done.
+    ///
+    /// # Errors
+    /// If what is dirty cannot be written, or the system keeps its pages.
+    fn empty_cache(&mut self) -> Result<bool, DeviceError> {
+        Ok(false)
+    }
+
     /// `count` buffers of `byte_count` zeros that requests of this device may carry, as any other of its
     /// alignment may. Of these a real device may know the memory beforehand, which spares the kernel its
     /// bookkeeping for each request.
@@ -99,6 +109,9 @@ impl<D: Device + ?Sized> Device for Box<D> {
     }
     fn processor_time(&self) -> Option<Nanos> {
         (**self).processor_time()
+    }
+    fn empty_cache(&mut self) -> Result<bool, DeviceError> {
+        (**self).empty_cache()
     }
     fn buffers(&mut self, count: usize, byte_count: usize) -> Vec<IoBuffer> {
         (**self).buffers(count, byte_count)

@@ -617,6 +617,12 @@ impl<D: Device> Device for PageCache<D> {
         self.clock.advance_to(time.max(below))
     }
 
+    fn empty_cache(&mut self) -> Result<bool, DeviceError> {
+        self.drop_pages();
+        self.clock.advance_to(self.drive.now());
+        self.lost_write.take().map_or(Ok(true), Err)
+    }
+
     /// Requests are those of the cache; what the drive was busy with is the drive's.
     fn counters(&self) -> Counters {
         let Counters { busy, energy, flash, .. } = self.drive.counters();

@@ -1,6 +1,8 @@
 //! Records every request and when it was done, for replay, golden traces and comparison of runs.
 
-use crate::{Completion, Counters, Device, DeviceInfo, Inspect, Operation, Rejected, Request};
+use crate::{
+    Completion, Counters, Device, DeviceError, DeviceInfo, Inspect, Operation, Rejected, Request,
+};
 use nandu_base::{FixedHashMap, Nanos, SectorIndex};
 
 /// One request as it happened.
@@ -100,6 +102,10 @@ impl<D: Device> Device for Recorder<D> {
 
     fn counters(&self) -> Counters {
         self.inner.counters()
+    }
+
+    fn empty_cache(&mut self) -> Result<bool, DeviceError> {
+        self.inner.empty_cache()
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! 1. Whoever holds the lock is alone with the device; both sides see the same one.
 
-use crate::{Completion, Counters, Device, DeviceInfo, Rejected, Request};
+use crate::{Completion, Counters, Device, DeviceError, DeviceInfo, Rejected, Request};
 use nandu_base::Nanos;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -66,6 +66,10 @@ impl<D: Device> Device for SharedDevice<D> {
 
     fn counters(&self) -> Counters {
         self.lock().counters()
+    }
+
+    fn empty_cache(&mut self) -> Result<bool, DeviceError> {
+        self.lock().empty_cache()
     }
 }
 

@@ -2,8 +2,12 @@
 //!
 //! ```text
 //!   [global]  key=value ──► defaults of the jobs below it
-//!   [name]    key=value ──► one Pattern; what does not carry over becomes a note with its line
+//!   [name]    key=value ──► one Step; what does not carry over becomes a note with its line
 //! ```
+//!
+//! Whether requests go through the page cache, the caller says: a job has to say so, too. As with fio, a
+//! job finds it empty unless `invalidate=0` says otherwise, and a flush at the end counts with
+//! `end_fsync=1` alone.
 //!
 //! Sizes follow fio's default `kb_base=1024`: `4k` and `4kb` are 4096, `4kib` is 4000. A bare
 //! `runtime` counts seconds, a bare `thinktime` microseconds.
@@ -14,11 +18,21 @@
 use crate::ProbeError;
 use crate::fio_refused::refusal;
 use crate::pattern::{Access, Area, DataKind, Limit, Pattern};
+use crate::plan::{Preparation, Step};
 use crate::text::parse_duration;
 use nandu_base::{ByteCount, Distribution, Nanos, words};
 use nandu_device::DeviceInfo;
 use std::collections::BTreeMap;
 use std::fmt;
+
+/// Which way requests take to the medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CachePath {
+    /// Past the kernel's page cache.
+    Past,
+    /// Through it, which then decides what reaches the medium.
+    Through,
+}
 
 /// What a note is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,14 +67,14 @@ impl fmt::Display for FioNote {
 /// A job file, understood.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FioJobs {
-    /// One pattern per job, in the order of the file.
-    pub patterns: Vec<Pattern>,
+    /// One step per job, in the order of the file.
+    pub steps: Vec<Step>,
     /// In the order of the file.
     pub notes: Vec<FioNote>,
 }
 
 /// Keys that change the pattern.
-const KNOWN: [&str; 43] = [
+const KNOWN: [&str; 45] = [
     "ba",
     "blockalign",
     "blocksize",
@@ -68,6 +82,8 @@ const KNOWN: [&str; 43] = [
     "buffered",
     "direct",
     "directory",
+    "end_fsync",
+    "fadvise_hint",
     "fdatasync",
     "filename",
     "fixedbufs",
@@ -107,12 +123,11 @@ const KNOWN: [&str; 43] = [
 ];
 
 /// Keys that are known to change nothing here, with the reason.
-const IGNORED: [(&str, &str); 14] = [
+const IGNORED: [(&str, &str); 13] = [
     ("directory", "the target of the command line is used"),
     ("filename", "the target of the command line is used"),
     ("fixedbufs", "buffers are registered with io_uring wherever the system lets them be"),
     ("group_reporting", "each job is reported once in any case"),
-    ("invalidate", "direct I/O leaves nothing to invalidate"),
     ("ioengine", "the device's own engine is used"),
     ("iomem", "buffers lie in memory of the program, in large pages where the system has them"),
     ("mem", "buffers lie in memory of the program, in large pages where the system has them"),
@@ -122,6 +137,12 @@ const IGNORED: [(&str, &str); 14] = [
     ("refill_buffers", "buffers are made once; eight bytes of each write change"),
     ("registerfiles", "files are registered with io_uring wherever it is used"),
     ("thread", "requests are queued by one thread"),
+];
+
+/// Keys about the page cache, which past it have nothing to do.
+const OF_CACHE: [(&str, &str); 2] = [
+    ("fadvise_hint", "direct I/O is not read ahead"),
+    ("invalidate", "direct I/O leaves nothing to invalidate"),
 ];
 
 /// A value with the line it came from.
@@ -140,13 +161,18 @@ struct Job {
 }
 
 /// Reads a job file for a device, whose capacity stands in for fio's file where `size` is absent or
-/// in percent. `file` is named in errors and notes.
+/// in percent. `file` is named in errors and notes; `path` is the way that requests take.
 ///
 /// # Errors
 /// [`ProbeError::Parse`] with the line: a key outside a section, a value that is none, a kind of job
 /// that cannot be done here, or no job at all.
-pub fn parse_fio_job(file: &str, text: &str, info: &DeviceInfo) -> Result<FioJobs, ProbeError> {
-    let reader = Reader { file };
+pub fn parse_fio_job(
+    file: &str,
+    text: &str,
+    info: &DeviceInfo,
+    path: CachePath,
+) -> Result<FioJobs, ProbeError> {
+    let reader = Reader { file, path };
     let (jobs, mut notes) = reader.sections(text)?;
     if jobs.is_empty() {
         return Err(reader.wrong(1, "the file has no job; begin one with [name]".into()));
@@ -161,25 +187,29 @@ pub fn parse_fio_job(file: &str, text: &str, info: &DeviceInfo) -> Result<FioJob
         }
     }
     let says_direct = |job: &Job| ["direct", "buffered"].map(|key| job.settings.contains_key(key));
-    if let Some(job) = jobs.iter().find(|job| says_direct(job) == [false; 2]) {
+    if let Some(job) = jobs.iter().find(|job| says_direct(job) == [false; 2])
+        && path == CachePath::Past
+    {
         let text = format!(
             "job `{}` does not say `direct`, which is 0 by default in fio: requests go past the page \
-             cache here; write direct=1 to make fio do so",
+             cache here; write direct=1 to make fio do so, or probe with --buffered",
             job.name
         );
         notes.push(reader.note(FioNoteKind::Changed, job.line, text));
     }
-    let mut patterns = Vec::new();
+    let mut steps = Vec::new();
     for job in &jobs {
-        patterns.push(reader.pattern(job, info, &mut notes)?);
+        let pattern = reader.pattern(job, info, &mut notes)?;
+        steps.push(reader.step(job, pattern, &mut notes));
     }
     notes.sort_by(|left, right| (left.line, &left.text).cmp(&(right.line, &right.text)));
     notes.dedup();
-    Ok(FioJobs { patterns, notes })
+    Ok(FioJobs { steps, notes })
 }
 
 struct Reader<'a> {
     file: &'a str,
+    path: CachePath,
 }
 
 impl Reader<'_> {
@@ -218,7 +248,7 @@ impl Reader<'_> {
             // A comment may follow a value after white space.
             let value = value.split(" #").next().unwrap_or(value).split(" ;").next();
             let setting = Setting { value: value.unwrap_or("").trim().into(), line };
-            if let Some(why) = refusal(key, &setting.value) {
+            if let Some(why) = refusal(key, &setting.value, self.path) {
                 let value = &setting.value;
                 let message =
                     format!("`{key}={value}` would be another load than can be made here: {why}");
@@ -228,7 +258,9 @@ impl Reader<'_> {
                 notes.push(self.note(FioNoteKind::Unknown, line, unknown_key(key)));
                 continue;
             }
-            if let Some((_, reason)) = IGNORED.iter().find(|(ignored, _)| *ignored == key) {
+            let of_cache = OF_CACHE.iter().filter(|_| self.path == CachePath::Past);
+            let mut ignored = IGNORED.iter().chain(of_cache);
+            if let Some((_, reason)) = ignored.find(|(ignored, _)| *ignored == key) {
                 let text = format!("`{key}` has no effect here: {reason}");
                 notes.push(self.note(FioNoteKind::Ignored, line, text));
                 continue;
@@ -278,6 +310,30 @@ impl Reader<'_> {
             other => other,
         })?;
         Ok(pattern)
+    }
+
+    /// The pattern with what comes before and after it.
+    fn step(&self, job: &Job, pattern: Pattern, notes: &mut Vec<FioNote>) -> Step {
+        let settings = &job.settings;
+        let mut step = Step::new(pattern);
+        step.counts_flush = self.flag(settings, "end_fsync");
+        if self.path == CachePath::Past {
+            return step;
+        }
+        let is_or_absent = |key: &str| !settings.contains_key(key) || self.flag(settings, key);
+        if is_or_absent("invalidate") {
+            step.prepare.push(Preparation::EmptyCache {});
+        }
+        if is_or_absent("fadvise_hint") {
+            let line = settings.get("fadvise_hint").map_or(job.line, |setting| setting.line);
+            let text = format!(
+                "job `{}` does not say `fadvise_hint=0`: fio tells the kernel whether a job reads \
+                 anywhere or in order, and nothing is told here",
+                job.name
+            );
+            notes.push(self.note(FioNoteKind::Changed, line, text));
+        }
+        step
     }
 
     /// Requests begin at multiples of their size: another alignment is another load.
@@ -554,179 +610,4 @@ fn fio_size(text: &str) -> Result<u64, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use nandu_device::{Device, Geometry, MemoryConfig, MemoryDevice};
-
-    /// 64 MiB with sectors of 512 bytes and a queue of 64.
-    fn parse(text: &str) -> Result<FioJobs, ProbeError> {
-        let geometry = Geometry::new(512, 131_072).unwrap();
-        let device = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
-        parse_fio_job("job.fio", text, device.info())
-    }
-
-    #[test]
-    fn a_job_file_becomes_patterns() {
-        let jobs = parse(
-            "; a comment\n[global]\nioengine=libaio\ndirect=1\nbs=8k\nruntime=30\ntime_based\n\
-             size=50%\n\n[reads]\nrw=randread\niodepth=16\n\n[mix]\nstonewall\nrw=randrw\n\
-             rwmixread=70 # percent\nbs=16k\nfsync=32\nrandom_distribution=zipf:1.2\n\
-             [write]\nstonewall\nrw=write\ntime_based=0\nruntime=500ms\nio_size=1m\nloops=3\n\
-             offset=4m\nsize=8m\nthinktime=50\nzero_buffers\n",
-        )
-        .unwrap();
-        let [reads, mix, write] = &jobs.patterns[..] else { panic!("{jobs:?}") };
-        assert_eq!(
-            (reads.label.as_str(), reads.access, reads.read_percent),
-            ("reads", Access::Random, 100)
-        );
-        assert_eq!((reads.request_bytes.0, reads.queue_depth), (8192, 16));
-        assert_eq!(reads.limit, Limit::time(Nanos::from_seconds(30)));
-        assert_eq!(reads.area.length, Some(ByteCount::mib(32)));
-        assert_eq!((mix.read_percent, mix.request_bytes.0, mix.flush_every), (70, 16_384, 32));
-        assert_eq!(mix.distribution, Some(Distribution::Zipf { theta: 1.2, clustered: false }));
-        let limit = Limit { request_count: Some(128), duration: Some(Nanos::from_millis(500)) };
-        assert_eq!((write.access, write.limit, write.repetitions), (Access::Sequential, limit, 3));
-        let area = Area { start: ByteCount::mib(4), length: Some(ByteCount::mib(8)) };
-        assert_eq!((write.area, write.think_ns), (area, Nanos::from_micros(50)));
-        assert_eq!(write.data, DataKind::Zeros);
-        // Only the engine has no effect; the direct flag is what happens anyway.
-        let notes: Vec<String> = jobs.notes.iter().map(ToString::to_string).collect();
-        assert_eq!(notes.len(), 1, "{notes:?}");
-        assert!(notes[0].starts_with("job.fio:3: `ioengine` has no effect"), "{notes:?}");
-    }
-
-    #[test]
-    fn every_key_without_effect_is_named_with_its_line() {
-        let jobs = parse(
-            "[a]\nrw=randwrite\niodepht=4\nfilename=/dev/sdz\nbuffered=0\nnumjobs=4\niodepth=32\n\
-             invalidate=1\nsync=1\nbs=4k,8k\nfrobnicate=yes\n[b]\nrw=read\n",
-        )
-        .unwrap();
-        let expected = [
-            (FioNoteKind::Unknown, 3, "did you mean `iodepth`?"),
-            (FioNoteKind::Ignored, 4, "`filename` has no effect"),
-            (FioNoteKind::Changed, 6, "one queue of depth 128"),
-            (FioNoteKind::Changed, 7, "cut to 64"),
-            (FioNoteKind::Ignored, 8, "`invalidate` has no effect"),
-            (FioNoteKind::Changed, 9, "a flush after every write"),
-            (FioNoteKind::Unknown, 11, "`frobnicate` is not known"),
-            (FioNoteKind::Changed, 12, "job `b` does not say `direct`"),
-            (FioNoteKind::Changed, 12, "job `b` runs after `a`"),
-        ];
-        assert_eq!(jobs.notes.len(), expected.len(), "{:#?}", jobs.notes);
-        for (note, (kind, line, text)) in jobs.notes.iter().zip(expected) {
-            assert_eq!((note.kind, note.line), (kind, line), "{note}");
-            assert!(note.text.contains(text), "{note} does not say `{text}`");
-        }
-        assert_eq!(jobs.patterns[0].queue_depth, 64);
-        assert_eq!(jobs.patterns[0].flush_every, 1);
-        assert_eq!(jobs.patterns[0].request_bytes.0, 8192, "the size of writes is the second");
-    }
-
-    #[test]
-    fn how_fio_holds_memory_and_files_is_noted_with_what_is_done_instead() {
-        for (key, does) in [
-            ("mem=mmap", "memory of the program"),
-            ("iomem=malloc", "memory of the program"),
-            ("registerfiles", "files are registered"),
-            ("fixedbufs=1", "buffers are registered"),
-            ("nonvectored=0", "one piece of memory"),
-        ] {
-            let jobs = parse(&format!("[a]\nrw=randread\ndirect=1\n{key}\n")).unwrap();
-            let [note] = &jobs.notes[..] else { panic!("{key}: {:?}", jobs.notes) };
-            assert_eq!((note.kind, note.line), (FioNoteKind::Ignored, 4), "{note}");
-            assert!(note.text.contains("no effect here") && note.text.contains(does), "{note}");
-        }
-        // What changes the load is refused beside them still.
-        assert!(parse("[a]\nrw=randread\nmem=mmap\niodepth_batch=8\n").is_err());
-    }
-
-    #[test]
-    fn what_would_be_another_load_is_refused_with_its_line() {
-        for key in [
-            "rate_iops=1000",
-            "direct=0",
-            "buffered=1",
-            "buffered",
-            "rate=1m",
-            "bsrange=4k-64k",
-            "bssplit=4k/50:8k/50",
-            "verify=crc32c",
-            "verify_fatal=1",
-            "iodepth_batch=8",
-            "ramp_time=10",
-            "zonemode=strided",
-            "percentage_random=50",
-            "random_distribution=pareto:0.3",
-            "bs=4k-64k",
-        ] {
-            let error = parse(&format!("[global]\n{key}\n[a]\nrw=randrw\n")).unwrap_err();
-            let ProbeError::Parse { line, message, .. } = &error else { panic!("{error}") };
-            assert_eq!(*line, 2, "{key}: {message}");
-        }
-        let error = parse("[a]\nrw=randread\ndirect=0\n").unwrap_err().to_string();
-        assert!(error.starts_with("job.fio:3: `direct=0` would be"), "{error}");
-        assert!(error.contains("direct=1"), "{error}");
-        for same in ["direct=1", "direct", "buffered=0"] {
-            assert!(parse(&format!("[a]\nrw=randread\n{same}\n")).is_ok(), "{same}");
-        }
-        let error = parse("[a]\nrw=randrw\nbs=4k,8k\n").unwrap_err();
-        assert!(error.to_string().contains("one size"), "{error}");
-        assert!(parse("[a]\nrw=randrw\nbs=4k,4k\n").is_ok());
-        let few = parse("[a]\nrw=randread\nnumber_ios=7\n").unwrap();
-        assert_eq!(few.patterns[0].limit.request_count, Some(7));
-    }
-
-    #[test]
-    fn a_job_that_does_not_say_direct_gets_a_note() {
-        let notes = |text: &str| {
-            let notes = parse(text).unwrap().notes;
-            notes.iter().filter(|note| note.text.contains("direct=1")).count()
-        };
-        for said in ["direct=1", "direct", "buffered=0"] {
-            assert_eq!(notes(&format!("[a]\nrw=randread\n{said}\n")), 0, "{said}");
-            assert_eq!(notes(&format!("[global]\n{said}\n[a]\nrw=read\n[b]\nrw=read\n")), 0);
-        }
-        let found = parse("[a]\nrw=read\ndirect=1\n[b]\nstonewall\nrw=read\n").unwrap().notes;
-        assert_eq!(found.len(), 1, "{found:?}");
-        assert_eq!((found[0].kind, found[0].line), (FioNoteKind::Changed, 4));
-        let said = found[0].to_string();
-        assert!(said.starts_with("job.fio:4: job `b` does not say `direct`"), "{said}");
-        assert_eq!(notes("[a]\nrw=read\n[b]\nrw=read\n"), 1, "one note for the file");
-    }
-
-    #[test]
-    fn bad_job_files_are_refused_with_their_line() {
-        for (text, line, expected) in [
-            ("", 1, "no job"),
-            ("[global]\nbs=4k\n", 1, "no job"),
-            ("bs=4k\n", 1, "before any section"),
-            ("[a\n", 1, "closing ]"),
-            ("[a]\nbs=x\n", 2, "no size"),
-            ("[a]\nbs=4q\n", 2, "no unit"),
-            ("[a]\nrw=trim\n", 2, "cannot be done here"),
-            ("[a]\niodepth=many\n", 2, "no count"),
-            ("[a]\nrw=rw\nrwmixread=101\n", 3, "no percentage"),
-            ("[a]\nruntime=5 fortnights\n", 2, "no unit"),
-            ("[a]\nrw=randread\nrandom_distribution=zipf\n", 3, "needs a skew"),
-            ("[a]\nbs=1000\n", 1, "sectors of 512 bytes"),
-            ("[a]\nbs=128m\n", 1, "does not fit"),
-            ("[a]\nsize=99999999999999t\n", 2, "past 2^64"),
-        ] {
-            let error = parse(text).unwrap_err();
-            let ProbeError::Parse { line: found, message, .. } = &error else { panic!("{error}") };
-            assert_eq!(*found, line, "{text}: {message}");
-            assert!(message.contains(expected), "{text}: {message}");
-        }
-    }
-
-    #[test]
-    fn sizes_follow_fio() {
-        for (text, bytes) in
-            [("4k", 4096), ("4K", 4096), ("4kb", 4096), ("4kib", 4000), ("1g", 1 << 30), ("7", 7)]
-        {
-            assert_eq!(fio_size(text), Ok(bytes), "{text}");
-        }
-    }
-}
+mod tests;

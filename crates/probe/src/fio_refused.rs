@@ -3,6 +3,8 @@
 //!
 //! 1. Each has a reason that says what to write instead, or how the job is run here.
 
+use crate::fio_job::CachePath;
+
 /// Keys that would change the load and cannot be followed, with what to do instead.
 const REFUSED: [(&str, &str); 37] = [
     ("bs_is_seq_rand", "requests have one size"),
@@ -56,13 +58,24 @@ const REFUSED_FAMILIES: [(&str, &str); 5] = [
     ("zone", "the area is one; offset and size say which"),
 ];
 
-/// Values of keys that would send requests through the page cache, whose speed is that of memory.
+/// Values of keys that would send requests through the page cache, and those that would send them past it.
 const THROUGH_CACHE: [(&str, &str); 2] = [("direct", "0"), ("buffered", "1")];
+const PAST_CACHE: [(&str, &str); 2] = [("direct", "1"), ("buffered", "0")];
 
 /// Why a key with a value cannot be followed, if it would change the load.
-pub(crate) fn refusal(key: &str, value: &str) -> Option<&'static str> {
-    if THROUGH_CACHE.contains(&(key, value)) {
-        return Some("requests go past the page cache; write direct=1");
+pub(crate) fn refusal(key: &str, value: &str, path: CachePath) -> Option<&'static str> {
+    let (other, why) = match path {
+        CachePath::Past => (
+            THROUGH_CACHE,
+            "requests go past the page cache; write direct=1, or probe with --buffered",
+        ),
+        CachePath::Through => (
+            PAST_CACHE,
+            "requests go through the page cache; write direct=0, or probe without --buffered",
+        ),
+    };
+    if other.contains(&(key, value)) {
+        return Some(why);
     }
     let exact = REFUSED.iter().find(|(refused, _)| *refused == key);
     let family = || REFUSED_FAMILIES.iter().find(|(start, _)| key.starts_with(start));

@@ -36,12 +36,13 @@ pub use burst::{BurstOptions, BurstResult, run_burst};
 pub use diagnosis::{DiagnosisInput, Finding, Severity, diagnose};
 pub use endurance::{EnduranceOptions, EndurancePoint, EnduranceResult, run_endurance};
 pub use error::ProbeError;
-pub use fio_job::{FioJobs, FioNote, FioNoteKind, parse_fio_job};
+pub use fio_job::{CachePath, FioJobs, FioNote, FioNoteKind, parse_fio_job};
 pub use pattern::{Access, Area, DataKind, Limit, Pattern};
 pub use plan::{Plan, Preparation, Step, SweepRequestBytes, run_plan, run_self_scaling, run_step};
 pub use profile::{DeviceProfile, derive};
 pub use runner::{
-    Medians, Observer, PatternResult, RunResult, Silent, TimelinePoint, prepare, run_pattern,
+    Medians, Observer, PatternResult, RunResult, Silent, TimelinePoint, empty_cache, prepare,
+    run_pattern,
 };
 pub use series::{
     MisalignmentOptions, QuickOptions, SeriesOptions, series_misalignment, series_quick,

@@ -5,6 +5,7 @@
 //! name = "random writes"
 //! [[step]]
 //! prepare = [{ sequential_fill = {} }, { trim = {} }, { idle = { duration = "5s" } }]
+//! # or { empty_cache = {} }, through a page cache
 //! sweep_request_bytes = { from = "512", to = "8MiB" }
 //! self_scaling = false
 //! [step.pattern]
@@ -16,7 +17,8 @@
 //!
 //! 1. A sweep runs every doubling from `from` up to and including `to`, each after the preparation.
 //!    After each that writes a volatile cache is flushed, and its throughput counts that: no point pays
-//!    for the writes of another, and none is faster for what it leaves in the cache.
+//!    for the writes of another, and none is faster for what it leaves in the cache, unless the step says
+//!    that the flush does not count.
 //! 2. Self-scaling goes on doubling past the sweep until throughput gains less than 2.5 %.
 
 use crate::pattern::{Area, DataKind, Pattern};
@@ -98,6 +100,8 @@ pub enum Preparation {
         #[serde(default)]
         area: Area,
     },
+    /// Empties the kernel's page cache of the device; refused where requests go past it.
+    EmptyCache {},
     /// Lets time pass, so that the device may tidy up.
     Idle {
         /// How long nothing is asked of the device.
@@ -139,7 +143,7 @@ impl Preparation {
     /// Whether stored data are lost.
     #[must_use]
     pub const fn destroys_data(&self) -> bool {
-        !matches!(self, Self::Idle { .. })
+        !matches!(self, Self::EmptyCache {} | Self::Idle { .. })
     }
 }
 
@@ -156,15 +160,28 @@ pub struct Step {
     /// Doubles the request size, after the sweep if there is one, until throughput gains too little.
     #[serde(default)]
     pub self_scaling: bool,
+    /// Whether the flush after what writes counts.
+    #[serde(default = "yes")]
+    pub counts_flush: bool,
     /// Which requests the step makes, and for how long.
     pub pattern: Pattern,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 impl Step {
     /// A step that runs `pattern` and nothing else.
     #[must_use]
     pub const fn new(pattern: Pattern) -> Self {
-        Self { prepare: Vec::new(), sweep_request_bytes: None, self_scaling: false, pattern }
+        Self {
+            prepare: Vec::new(),
+            sweep_request_bytes: None,
+            self_scaling: false,
+            counts_flush: true,
+            pattern,
+        }
     }
 
     /// The same step after `prepare`.
@@ -226,6 +243,13 @@ impl Plan {
         Ok(())
     }
 
+    /// Whether a page cache is emptied, without which the plan is refused.
+    #[must_use]
+    pub fn empties_cache(&self) -> bool {
+        let mut preparations = self.steps.iter().flat_map(|step| &step.prepare);
+        preparations.any(|preparation| matches!(preparation, Preparation::EmptyCache {}))
+    }
+
     /// Whether anything is written or trimmed.
     #[must_use]
     pub fn destroys_data(&self) -> bool {
@@ -272,7 +296,10 @@ pub fn run_step(
         // Runs of a point follow each other as they come: a cache that stays full is part of what they
         // measure. The last one pays for what is left.
         if device.info().volatile_cache && result.pattern.writes() {
-            result.add_to_last_run(settle(device)?);
+            let flushed = settle(device)?;
+            if step.counts_flush {
+                result.add_to_last_run(flushed);
+            }
         }
         Ok(result)
     };

@@ -80,7 +80,7 @@ proptest! {
     fn no_text_makes_a_parser_panic(text in "[a-z0-9=\\[\\]{}.\"%:;# \n-]{0,200}") {
         let device = MemoryDevice::new(MemoryConfig::default());
         let _ = Plan::from_toml("any.toml", &text);
-        let _ = parse_fio_job("any.fio", &text, device.info());
+        let _ = parse_fio_job("any.fio", &text, device.info(), CachePath::Past);
         let _ = DeviceProfile::from_json("any.json", &text);
         let _ = text::parse_duration(&text);
     }
@@ -95,8 +95,8 @@ proptest! {
     ) {
         let device = MemoryDevice::new(MemoryConfig::default());
         let job = format!("[a]\nrw=randrw\n{key}={value}\n");
-        if let Ok(jobs) = parse_fio_job("any.fio", &job, device.info()) {
-            prop_assert_eq!(jobs.patterns[0].validate(device.info()), Ok(()));
+        if let Ok(jobs) = parse_fio_job("any.fio", &job, device.info(), CachePath::Past) {
+            prop_assert_eq!(jobs.steps[0].pattern.validate(device.info()), Ok(()));
         }
     }
 }

@@ -283,12 +283,29 @@ pub fn prepare(
             fill(device, pattern, *percent, observer)?;
         }
         Preparation::Trim { area } => trim(device, *area, observer)?,
+        Preparation::EmptyCache {} => empty_cache(device)?,
         Preparation::Idle { duration } => idle(device, *duration, observer)?,
     }
-    if !matches!(preparation, Preparation::Idle { .. }) {
+    if preparation.destroys_data() {
         settle(device)?;
     }
     Ok(device.now().saturating_sub(start))
+}
+
+/// Empties the page cache before `device`.
+///
+/// # Errors
+/// [`ProbeError::Refused`] where there is none, and what the system says.
+pub fn empty_cache(device: &mut dyn Device) -> Result<(), ProbeError> {
+    let name = device.info().name.clone();
+    let refused = |why: String| Err(ProbeError::Refused { message: why });
+    match device.empty_cache() {
+        Ok(true) => Ok(()),
+        Ok(false) => refused(format!(
+            "{name}: there is no page cache to empty: requests go past it; measure with --buffered"
+        )),
+        Err(error) => refused(format!("{name}: its page cache cannot be emptied: {error}")),
+    }
 }
 
 /// Waits until what was written is on the medium, so that the next request does not; answers how long

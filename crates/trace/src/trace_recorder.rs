@@ -11,7 +11,8 @@
 use crate::{CompactWriter, TraceError, TraceRequest};
 use nandu_base::{Nanos, SectorIndex};
 use nandu_device::{
-    Completion, Counters, Device, DeviceInfo, Inspect, Operation, Rejected, Request, TimeSource,
+    Completion, Counters, Device, DeviceError, DeviceInfo, Inspect, Operation, Rejected, Request,
+    TimeSource,
 };
 use std::io::Write;
 
@@ -98,6 +99,10 @@ impl<D: Device, W: Write> Device for TraceRecorder<D, W> {
 
     fn counters(&self) -> Counters {
         self.inner.counters()
+    }
+
+    fn empty_cache(&mut self) -> Result<bool, DeviceError> {
+        self.inner.empty_cache()
     }
 }
 

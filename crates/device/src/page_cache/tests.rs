@@ -254,6 +254,22 @@ fn dropped_pages_are_written_first_and_read_again() {
 }
 
 #[test]
+fn an_emptied_cache_is_paid_for_before_the_next_request() {
+    let mut cache = cache(config());
+    write_page(&mut cache, 9);
+    let before = cache.now();
+    assert_eq!(cache.empty_cache(), Ok(true));
+    assert!(cache.now() > before, "the page was written back");
+    let alone = read_page(&mut cache, 700);
+    assert_eq!(read_page(&mut cache, 9), alone, "and is read like any other");
+    let plan = FaultPlan { fail_requests: vec![1], ..FaultPlan::default() };
+    let mut failing = PageCache::new(FaultyDevice::new(drive(), plan), config()).unwrap();
+    write_page(&mut failing, 9);
+    assert!(failing.empty_cache().is_err(), "what could not be written is told");
+    assert_eq!(drive().empty_cache(), Ok(false), "a drive is not the host's memory");
+}
+
+#[test]
 fn a_write_that_failed_is_told_by_the_next_flush_alone() {
     let plan = FaultPlan { fail_requests: vec![1], ..FaultPlan::default() };
     let mut cache = PageCache::new(FaultyDevice::new(drive(), plan), config()).unwrap();

@@ -104,6 +104,8 @@ impl Default for FileOptions {
 pub struct FileDrive {
     info: DeviceInfo,
     read_only: bool,
+    /// Whether requests go through the kernel's page cache.
+    is_buffered: bool,
     queue: FileQueue,
     thread_bound: PhantomData<*mut ()>,
 }
@@ -163,7 +165,8 @@ impl FileDrive {
         let name = name.to_string();
         let open = OpenFile { file, name, is_block_device, is_endless: false, sector_bytes };
         queue.add(open).map_err(system("register it with io_uring"))?;
-        Ok(Self { info, read_only, queue, thread_bound: PhantomData })
+        let is_buffered = !options.direct;
+        Ok(Self { info, read_only, is_buffered, queue, thread_bound: PhantomData })
     }
 
     /// The engine at work, never [`EngineKind::Auto`].
@@ -265,9 +268,31 @@ impl Device for FileDrive {
         Some(system::cpu_time().total())
     }
 
+    fn empty_cache(&mut self) -> Result<bool, DeviceError> {
+        if !self.is_buffered {
+            return Ok(false);
+        }
+        let open = self.queue.file(ONLY_FILE);
+        // The kernel drops clean pages only.
+        if !self.read_only {
+            open.sync()?;
+        }
+        let forgot = system::forget_pages(open.file.as_fd());
+        forgot.map_err(|error| open.error(Operation::Flush, 0, &error))?;
+        Ok(true)
+    }
+
     fn buffers(&mut self, count: usize, byte_count: usize) -> Vec<IoBuffer> {
         self.queue.buffers(count, byte_count, buffer_alignment(&self.info))
     }
+}
+
+/// Has the kernel drop the clean pages that it keeps of `file`; what is dirty stays.
+///
+/// # Errors
+/// What the system says.
+pub fn forget_pages(file: &File) -> std::io::Result<()> {
+    system::forget_pages(file.as_fd())
 }
 
 /// A zeroed buffer that `device` accepts for `byte_count` bytes.

@@ -144,6 +144,15 @@ pub(super) fn without_access_time(file: BorrowedFd<'_>) {
     }
 }
 
+/// Has the kernel drop the clean pages that it keeps of `file`.
+pub(super) fn forget_pages(file: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: only integers are passed; a length of 0 means up to the end.
+    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
+        0 => Ok(()),
+        code => Err(io::Error::from_raw_os_error(code)),
+    }
+}
+
 /// Whether writes through `file` are possible at all.
 pub(super) fn is_writable(file: BorrowedFd<'_>) -> bool {
     // SAFETY: F_GETFL takes no argument and touches no memory of ours.

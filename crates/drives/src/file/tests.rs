@@ -297,6 +297,25 @@ fn bad_places_for_a_scratch_file_are_refused_with_path_and_remedy() {
 }
 
 #[test]
+fn a_buffered_file_can_be_emptied_from_memory_and_keeps_its_bytes() {
+    let directory = tempfile::tempdir().unwrap();
+    for direct in [false, true] {
+        let mut drive = drive_in(directory.path(), FileOptions { direct, ..Default::default() });
+        let mut buffer = buffer_for(&drive, 4096);
+        buffer.fill(7);
+        run(&mut drive, Request::write(1, 8, 8, Some(buffer))).result.unwrap();
+        // Past the page cache there is nothing to empty; some file systems have no such way.
+        let is_buffered = drive.is_buffered;
+        assert_eq!(drive.empty_cache(), Ok(is_buffered));
+        assert!(is_buffered || direct);
+        let buffer = buffer_for(&drive, 4096);
+        let done = run(&mut drive, Request::read(2, 8, 8, Some(buffer)));
+        assert!(done.buffer.unwrap().iter().all(|&byte| byte == 7));
+        drive.audit();
+    }
+}
+
+#[test]
 fn what_exists_is_overwritten_only_with_permission() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("data");

@@ -12,7 +12,7 @@ use nandu_drives::file::{cpu_time, machine_description};
 use nandu_drives::target::{OpenTarget, TargetDescription};
 use nandu_probe::{
     BurstResult, DeviceProfile, DiagnosisInput, EnduranceResult, PatternResult, StreamProfile,
-    derive, diagnose, measure_streams, run_burst, run_endurance, run_plan,
+    derive, diagnose, empty_cache, measure_streams, run_burst, run_endurance, run_plan,
 };
 
 /// What was measured.
@@ -33,6 +33,10 @@ pub(super) fn measure(
     progress: &mut Progress,
 ) -> Result<ProbeReport, Failure> {
     let info = open.device().info().clone();
+    // Where there is no page cache to empty, that is told before anything is written.
+    if work.empties_cache() {
+        empty_cache(open.device_mut())?;
+    }
     progress.set_step_count(work.step_count(&info));
     let (cpu_before, wall_before) = (cpu_time(), open.device().now());
     let measured = do_work(&mut open, &work, progress)?;

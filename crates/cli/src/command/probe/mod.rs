@@ -50,6 +50,7 @@ Examples:
   nandu probe sim:nvme-tlc-2024 --series s002 --parquet nvme.parquet
   nandu probe sim:device-a --series steady-state --json steady.json
   nandu probe . --job mine.fio --json result.json
+  nandu probe . --buffered --cold           through the page cache, empty before each run
   nandu probe /dev/sdx --read-only          reads only, nothing is destroyed
 
 A scratch file has no name and is gone when nandu ends, however it ends. Writing to a file or block \
@@ -89,6 +90,9 @@ pub(crate) struct ProbeArguments {
     /// Go through the page cache, which then decides the numbers
     #[arg(long)]
     buffered: bool,
+    /// Empty the page cache before each run of the quick series, a plan or a job
+    #[arg(long, requires = "buffered")]
+    cold: bool,
     /// Only read; an existing file or device then needs no --destroy-data
     #[arg(long, conflicts_with = "destroy_data")]
     read_only: bool,
@@ -223,12 +227,24 @@ fn check_arguments(arguments: &ProbeArguments, target: &Target) -> Result<(), Fa
             "--engine and --buffered are for real devices; leave them out with sim:NAME",
         ));
     }
+    if arguments.cold && matches!(target, Target::Array(_)) {
+        return Err(Failure::input(
+            "--cold is for one file or device; the members of an array keep their pages",
+        ));
+    }
     if matches!(target, Target::Existing(_)) && arguments.size.is_some() {
         return Err(Failure::input(
             "--size is for scratch files and simulated drives; what exists keeps its own size",
         ));
     }
     let runs_series = arguments.plan.is_none() && arguments.job.is_none();
+    if arguments.cold && runs_series && arguments.series != SeriesKind::Quick {
+        let series = arguments.series.name();
+        return Err(Failure::input(format!(
+            "--cold goes with the quick series, --plan and --job; {series} has runs that follow \
+             each other; leave it out"
+        )));
+    }
     let wears_out = runs_series && arguments.series == SeriesKind::Endurance;
     let only_writes = wears_out || (runs_series && arguments.series == SeriesKind::SteadyState);
     if only_writes && arguments.read_only {

@@ -9,8 +9,9 @@ use nandu_base::{ByteCount, Nanos};
 use nandu_device::{DeviceInfo, TimeSource};
 use nandu_drives::target::Target;
 use nandu_probe::{
-    BurstOptions, EnduranceOptions, MisalignmentOptions, Plan, QuickOptions, SeriesOptions, Step,
-    StreamOptions, parse_fio_job, series_misalignment, series_quick, series_s000, series_s002,
+    BurstOptions, CachePath, EnduranceOptions, MisalignmentOptions, Plan, Preparation,
+    QuickOptions, SeriesOptions, Step, StreamOptions, parse_fio_job, series_misalignment,
+    series_quick, series_s000, series_s002,
 };
 use std::path::Path;
 
@@ -73,20 +74,24 @@ impl Work {
     ) -> Result<(Self, Vec<String>), Failure> {
         let mut notes = Vec::new();
         let (bursts, endurance, steady_state, streams) = (Vec::new(), None, None, None);
-        let work = if let Some(plan) = &sources.plan {
+        let mut work = if let Some(plan) = &sources.plan {
             let name = format!("plan {}", plan.name);
             let plans = vec![plan.clone()];
             Self { name, plans, bursts, endurance, steady_state, streams }
         } else if let Some((file, text)) = &sources.job {
-            let jobs = parse_fio_job(file, text, info)?;
+            let path = if arguments.buffered { CachePath::Through } else { CachePath::Past };
+            let jobs = parse_fio_job(file, text, info, path)?;
             notes = jobs.notes.iter().map(ToString::to_string).collect();
-            let steps = jobs.patterns.into_iter().map(Step::new).collect();
-            let plans = vec![Plan { name: file.clone(), steps }];
+            let plans = vec![Plan { name: file.clone(), steps: jobs.steps }];
             let name = format!("fio job {file}");
             Self { name, plans, bursts, endurance, steady_state, streams }
         } else {
             Self::of_series(arguments, target, info)?
         };
+        if arguments.cold {
+            let steps = work.plans.iter_mut().flat_map(|plan| &mut plan.steps);
+            steps.for_each(|step| step.prepare.push(Preparation::EmptyCache {}));
+        }
         for plan in &work.plans {
             plan.validate(info)?;
             if arguments.read_only && plan.destroys_data() {
@@ -171,6 +176,11 @@ impl Work {
         let advice =
             "choose smaller --request-bytes or --queue-depth, or raise its limit (ulimit -v)";
         check_possible(ByteCount(needed), "the requests of the longest queues", advice)
+    }
+
+    /// Whether a page cache is emptied in between.
+    pub(super) fn empties_cache(&self) -> bool {
+        self.plans.iter().any(Plan::empties_cache)
     }
 
     /// How many results there will be, at least.
