@@ -16,6 +16,7 @@ pub mod closed_form;
 pub mod dispersal;
 pub mod drive;
 pub mod engine_set;
+pub mod file_system;
 pub mod five_minutes;
 pub mod index_join;
 pub mod intervals;
@@ -63,6 +64,8 @@ pub enum ExperimentKind {
     Dispersal(dispersal::Dispersal),
     /// How long a page may rest in memory, by prices.
     FiveMinutes(five_minutes::FiveMinutes),
+    /// Files behind a kernel's page cache.
+    FileSystem(file_system::FileSystem),
     /// Joins that use indexes, by selectivity.
     IndexJoin(index_join::IndexJoin),
     /// How soon workloads write a page again.
@@ -149,6 +152,7 @@ impl ExperimentKind {
             Self::ClosedForm(kind) => kind,
             Self::Dispersal(kind) => kind,
             Self::FiveMinutes(kind) => kind,
+            Self::FileSystem(kind) => kind,
             Self::IndexJoin(kind) => kind,
             Self::Intervals(kind) => kind,
             Self::Jobs(kind) => kind,
@@ -182,6 +186,7 @@ impl ExperimentKind {
             Self::ClosedForm(_) => "closed_form",
             Self::Dispersal(_) => "dispersal",
             Self::FiveMinutes(_) => "five_minutes",
+            Self::FileSystem(_) => "file_system",
             Self::IndexJoin(_) => "index_join",
             Self::Intervals(_) => "intervals",
             Self::Jobs(_) => "jobs",
