@@ -2,9 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use crate::common::{failure_of, stdout_of};
+use crate::common::{failure_of, interrupt, names, start, stdout_of};
 use serde_json::Value;
 use std::fs;
+use std::time::Duration;
 
 /// A load that is simulated in a moment.
 const SMALL: &str = "choose --workload a --records 1000 --operations 100 --data 10GB";
@@ -62,6 +63,11 @@ fn what_is_wrong_is_named() {
     fs::write(directory.join("cut.csv"), "128166372003061629,host,0,Read,0,4096,0\nhalf,a li")
         .unwrap();
     fs::write(directory.join("empty.csv"), "").unwrap();
+    fs::write(directory.join("nobody.toml"), format!("\n{}", good.replace("hama", "nobody")))
+        .unwrap();
+    let huge = "128166372003061629,host,0,Read,0,4096,0\n\
+                128166372003061630,host,0,Write,0,9223372036854775808,0\n";
+    fs::write(directory.join("huge.csv"), huge).unwrap();
     for (line, told) in [
         ("choose", "--workload"),
         ("choose --workload a --trace x.csv", "cannot be used with"),
@@ -71,6 +77,8 @@ fn what_is_wrong_is_named() {
         ("choose --workload a --rate 0", "--rate"),
         ("choose --workload a --prices bad.toml", "bad.toml:2:"),
         ("choose --workload a --prices no-mark.toml", "no-mark.toml:1: `hama`: `source`"),
+        ("choose --workload a --prices nobody.toml", "nobody.toml:2: there is no simulated drive"),
+        ("choose --trace huge.csv", "huge.csv"),
         ("choose --trace cut.csv", "cut.csv"),
         ("choose --trace empty.csv", "empty.csv"),
     ] {
@@ -81,4 +89,20 @@ fn what_is_wrong_is_named() {
         let failure = failure_of(directory, &words(line), 3);
         assert!(failure.contains("none."), "{line}: {failure}");
     }
+}
+
+#[test]
+fn an_interrupt_is_heard_while_clients_are_at_work() {
+    let place = tempfile::tempdir().unwrap();
+    let line = "choose --workload a --operations 1000000000 --drives toshiba-320";
+    let mut child = start(place.path(), &words(line));
+    std::thread::sleep(Duration::from_secs(3));
+    interrupt(&child);
+    let status = (0..100).find_map(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        child.try_wait().unwrap()
+    });
+    let _ = child.kill();
+    assert_eq!(status.and_then(|status| status.code()), Some(130), "it did not end");
+    assert!(names(place.path()).is_empty(), "and left something");
 }

@@ -22,6 +22,8 @@ const CENTS_MAX: u64 = 1_000_000_000;
 /// The longest file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 const MARKS: [&str; 4] = ["[S", "[V", "[C", "[M"];
+/// Before that nobody sold drives.
+const YEAR_MIN: u32 = 1950;
 
 /// What a drive costs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,8 +70,17 @@ impl Prices {
             file: file.clone(),
             message: error.to_string(),
         })?;
+        let mine = Self::parse(&file, &text)?;
+        for name in mine.by_drive.keys() {
+            Profile::load(name).map_err(|error| ProfileError::Invalid {
+                line: line_of(&text, name),
+                file: file.clone(),
+                message: error.to_string(),
+                nearest: None,
+            })?;
+        }
         let mut prices = Self::embedded();
-        prices.by_drive.extend(Self::parse(&file, &text)?.by_drive);
+        prices.by_drive.extend(mine.by_drive);
         Ok(prices)
     }
 
@@ -85,12 +96,8 @@ impl Prices {
             invalid(line, error.message().trim_end().to_owned())
         })?;
         for (name, price) in &drives {
-            let heading = format!("[drives.{name}]");
-            let found = text.lines().position(|line| line.trim() == heading);
-            let line = found.map(|index| index + 1).or_else(|| line_of_key(text, name));
-            price
-                .check()
-                .map_err(|what| invalid(line.unwrap_or(1), format!("`{name}`: {what}")))?;
+            let told = |what| invalid(line_of(text, name), format!("`{name}`: {what}"));
+            price.check().map_err(told)?;
         }
         Ok(Self { by_drive: drives })
     }
@@ -129,11 +136,24 @@ impl Price {
         if !is_date(&self.date) {
             return Err(format!("`date` is `{}`, must be as 2009 or 2009-06", self.date));
         }
-        if !MARKS.iter().any(|mark| self.source.starts_with(mark)) {
+        if !is_marked(&self.source) {
             return Err("`source` must open with a mark: [S], [V], [C] or [M]".to_owned());
         }
         Ok(())
     }
+}
+
+/// The line on which a drive's price begins.
+fn line_of(text: &str, name: &str) -> usize {
+    let heading = format!("[drives.{name}]");
+    let found = text.lines().position(|line| line.trim() == heading);
+    found.map(|index| index + 1).or_else(|| line_of_key(text, name)).unwrap_or(1)
+}
+
+/// Whether a source opens with a mark: `[S]`, or `[M:lo]`.
+fn is_marked(source: &str) -> bool {
+    let rest = MARKS.iter().find_map(|mark| source.strip_prefix(mark));
+    rest.is_some_and(|rest| rest.starts_with(']') || rest.starts_with(':'))
 }
 
 fn is_date(text: &str) -> bool {
@@ -141,7 +161,8 @@ fn is_date(text: &str) -> bool {
     let is_number = |part: &str, length: usize| {
         part.len() == length && part.bytes().all(|byte| byte.is_ascii_digit())
     };
-    is_number(year, 4) && is_number(month, 2) && (1..=12).contains(&month.parse().unwrap_or(0_u8))
+    let is_year = is_number(year, 4) && year.parse().is_ok_and(|year: u32| year >= YEAR_MIN);
+    is_year && is_number(month, 2) && (1..=12).contains(&month.parse().unwrap_or(0_u8))
 }
 
 #[cfg(test)]
@@ -182,6 +203,8 @@ mod tests {
             (good.replace("2008-06", "June"), "p.toml:1: `hama`: `date`"),
             (good.replace("2008-06", "2008-13"), "p.toml:1: `hama`: `date`"),
             (good.replace("[M] a", "a"), "p.toml:1: `hama`: `source`"),
+            (good.replace("[M] a", "[Maybe a"), "p.toml:1: `hama`: `source`"),
+            (good.replace("2008-06", "0000-12"), "p.toml:1: `hama`: `date`"),
             (good.replace("cents = 5", "cents = -5"), "p.toml:2: "),
             (good.replace("cents", "dollars"), "p.toml:2: unknown field"),
             (good.replace("date = \"2008-06\"\n", ""), "p.toml:1: missing field `date`"),

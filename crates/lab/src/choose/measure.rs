@@ -8,7 +8,8 @@
 //!
 //! 1. A flash drive is measured when it cleans: before the first point as much was written as the scaled drive
 //!    has, if the load writes; where that would take too long, `is_steady` is false.
-//! 2. Wear is what was erased, or what was programmed if that is more erase blocks: each flash page
+//! 2. A scaled drive that has more spare flash for its size than the whole one is told by `is_as_full`.
+//! 3. Wear is what was erased, or what was programmed if that is more erase blocks: each flash page
 //!    that is programmed is erased some day.
 
 use super::{Candidate, ChooseError, Question};
@@ -25,6 +26,8 @@ use nandu_trace::{AddressMap, RequestSource, TraceOptions, TraceRequest, open_tr
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 /// How much is asked at once, at each point.
 const DEPTHS: [u32; 4] = [1, 4, 16, 64];
@@ -37,7 +40,15 @@ const CAPACITY_BYTES_MIN: u64 = 64 << 20;
 /// Runs of the load before the first point, at most.
 const AGING_RUN_COUNT_MAX: u32 = 40;
 /// Requests of a trace that are replayed at each point, at most.
-const TRACE_REQUEST_COUNT_MAX: u64 = 2_000_000;
+pub(super) const TRACE_REQUEST_COUNT_MAX: u64 = 2_000_000;
+/// What a trace may touch: a line that asks for more is refused, with its number.
+const TRACE_BYTES_MAX: u64 = 4 << 40;
+/// How much more spare a scaled drive may have, in percent of that of the whole one.
+const SPARE_PERCENT_MAX: u64 = 125;
+/// Why nothing came out; who stopped it knows.
+const STOPPED: &str = "stopped";
+/// How soon clients hear that they are to stop.
+const LOOK: Duration = Duration::from_millis(50);
 /// Requests that are read from a trace at a time.
 const BATCH_COUNT: usize = 4096;
 /// Fields of a YCSB record, and what a page is filled with.
@@ -114,6 +125,10 @@ pub struct Measured {
     pub simulated_bytes: u64,
     /// Whether as much was written before as it has, or nothing is written.
     pub is_steady: bool,
+    /// Whether its chips have no more spare for its size than those of the whole drive.
+    pub is_as_full: bool,
+    /// Whether all that the load wears is told: nothing is written, disks do not wear, or chips say it.
+    pub is_wear_known: bool,
     /// Watts without work, where the drives have a model of it.
     pub idle_watts: Option<f64>,
 }
@@ -126,6 +141,35 @@ pub(super) fn chips_of(profile: &Profile) -> Option<(u64, u64)> {
     let planes = u64::from(shape.die_count()) * u64::from(shape.planes_per_die);
     let blocks = planes * u64::from(shape.erase_blocks_per_plane);
     (nand.rules.endurance > 0).then_some((blocks, u64::from(nand.rules.endurance)))
+}
+
+/// Bytes of the chips of a drive of `capacity`, in percent of it.
+fn physical_percent(profile: &Profile, capacity: u64) -> Option<u64> {
+    let DriveConfig::Ssd(ssd) = &profile.drive else { return None };
+    let sector_bytes = profile.geometry.sector_bytes;
+    let geometry = Geometry { sector_bytes, sector_count: capacity / u64::from(sector_bytes) };
+    let nand = ssd.nand_config(geometry, false).ok()?;
+    let shape = &nand.geometry;
+    let planes = u64::from(shape.die_count()) * u64::from(shape.planes_per_die);
+    let pages = planes
+        * u64::from(shape.erase_blocks_per_plane)
+        * u64::from(shape.flash_pages_per_erase_block);
+    Some(pages * u64::from(shape.flash_page_bytes) * 100 / capacity.max(1))
+}
+
+/// Whether a drive of `capacity` has about as little spare for its size as the whole one.
+fn is_as_full(profile: &Profile, capacity: u64) -> bool {
+    let whole = physical_percent(profile, profile.geometry.capacity().0);
+    let scaled = physical_percent(profile, capacity);
+    let limit = |whole: u64| whole * SPARE_PERCENT_MAX / 100;
+    whole.zip(scaled).is_none_or(|(whole, scaled)| scaled <= limit(whole))
+}
+
+/// Whether somebody says how a drive wears: its chips do, and a disk does not wear.
+fn tells_wear(profile: &Profile) -> bool {
+    let is_disk =
+        profile.has_arm().unwrap_or_default() && !profile.needs_filling().unwrap_or_default();
+    is_disk || chips_of(profile).is_some()
 }
 
 /// How many flash pages an erase block of a drive has.
@@ -171,16 +215,23 @@ fn idle_watts(candidate: &Candidate, simulated_bytes: u64) -> Option<f64> {
 }
 
 /// Bytes of a drive in which so many lie as full as `question` would fill a whole one, or several.
-fn scaled_bytes(question: &Question, profile: &Profile, load_bytes: u64) -> u64 {
+///
+/// # Errors
+/// In words, if the load alone is more than the drive has.
+fn scaled_bytes(question: &Question, profile: &Profile, load_bytes: u64) -> Result<u64, String> {
     let whole = u128::from(profile.geometry.capacity().0);
     let count = u128::from(question.data_bytes).div_ceil(whole).max(1);
     let wanted = u128::from(load_bytes) * whole * count / u128::from(question.data_bytes);
     let least = u128::from(load_bytes) * u128::from(ROOM_PERCENT_MIN) / 100;
+    if least > whole {
+        let (load, whole) = (ByteCount(load_bytes), profile.geometry.capacity());
+        return Err(format!("the load has {load} and one drive {whole}; take a smaller load"));
+    }
     let most = u128::from(load_bytes) * u128::from(ROOM_MAX);
     let bytes = wanted.clamp(least, most).max(u128::from(CAPACITY_BYTES_MIN)).min(whole);
     let sector_bytes = u64::from(profile.geometry.sector_bytes);
     let bytes = u64::try_from(bytes).expect("no more than the drive has");
-    bytes / sector_bytes * sector_bytes
+    Ok(bytes / sector_bytes * sector_bytes)
 }
 
 /// What a candidate does under the load.
@@ -199,8 +250,22 @@ pub(super) fn measure(
         }
         Load::Trace(trace) => trace.points(question, &candidate.data, observer)?,
     };
-    let idle_watts = idle_watts(candidate, simulated_bytes);
-    Ok(Measured { points, simulated_bytes, is_steady, idle_watts })
+    let drives = || std::iter::once(&candidate.data).chain(&candidate.log);
+    let writes = points.iter().any(|measuring| measuring.writes);
+    Ok(Measured {
+        is_steady,
+        is_as_full: !writes || is_as_full(&candidate.data, simulated_bytes),
+        is_wear_known: !writes || drives().all(tells_wear),
+        idle_watts: idle_watts(candidate, simulated_bytes),
+        points: points.into_iter().map(|measuring| measuring.point).collect(),
+        simulated_bytes,
+    })
+}
+
+/// A point, and whether something was written.
+struct Measuring {
+    point: Point,
+    writes: bool,
 }
 
 /// YCSB over one candidate.
@@ -232,7 +297,7 @@ impl YcsbBench<'_> {
         let fail = |error: &dyn std::fmt::Display| error.to_string();
         let Self { question, candidate, ycsb } = *self;
         let load_bytes = ycsb.load_bytes();
-        let capacity = scaled_bytes(question, &candidate.data, load_bytes);
+        let capacity = scaled_bytes(question, &candidate.data, load_bytes)?;
         let open = |profile: &Profile, capacity: u64, part: &str| {
             let seed = Rng::for_part(question.seed, part).next_u64();
             let options = SimOptions { capacity: Some(ByteCount(capacity)), seed, keep_data: true };
@@ -278,7 +343,7 @@ impl YcsbBench<'_> {
         observer: &dyn RunObserver,
     ) -> Result<Outcome, String> {
         if observer.is_cancelled() {
-            return Err("stopped".to_owned());
+            return Err(STOPPED.to_owned());
         }
         let plan = Plan {
             operation_count: self.ycsb.operation_count,
@@ -290,11 +355,36 @@ impl YcsbBench<'_> {
         };
         let clock: Clock = Arc::new(|| unreachable!("a simulated drive has its own clock"));
         let load: Arc<dyn BenchLoad> = Arc::new(self.load_of(part).start());
-        nandu_bench::run(database, &load, &plan, &Arc::new(Watch::default()), &clock)
-            .map_err(|error| error.to_string())
+        let watch = Arc::new(Watch::default());
+        let (tell, told) = channel();
+        let clients = {
+            let (database, watch) = (database.clone(), Arc::clone(&watch));
+            std::thread::spawn(move || {
+                // The other end waits for this; only a panic there could have closed it.
+                let _ = tell.send(nandu_bench::run(&database, &load, &plan, &watch, &clock));
+            })
+        };
+        let outcome = loop {
+            match told.recv_timeout(LOOK) {
+                Ok(outcome) => break Some(outcome),
+                Err(RecvTimeoutError::Timeout) if observer.is_cancelled() => watch.stop(),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break None,
+            }
+        };
+        // Its handle of the database goes with the thread.
+        if let Err(panic) = clients.join() {
+            std::panic::resume_unwind(panic);
+        }
+        let outcome = outcome.expect("clients that end tell their outcome");
+        let outcome = outcome.map_err(|error| error.to_string())?;
+        if outcome.was_stopped { Err(STOPPED.to_owned()) } else { Ok(outcome) }
     }
 
-    fn points(&self, observer: &mut dyn RunObserver) -> Result<(Vec<Point>, u64, bool), String> {
+    fn points(
+        &self,
+        observer: &mut dyn RunObserver,
+    ) -> Result<(Vec<Measuring>, u64, bool), String> {
         let (database, capacity) = self.open()?;
         let loaded = self.load_of("load").load(&database, |_| !observer.is_cancelled());
         loaded.map_err(|error| error.to_string())?;
@@ -318,7 +408,8 @@ impl YcsbBench<'_> {
         capacity: u64,
         observer: &mut dyn RunObserver,
     ) -> Result<bool, String> {
-        if !self.ycsb.writes() || chips_of(&self.candidate.data).is_none() {
+        let is_flash = self.candidate.data.needs_filling().map_err(|error| error.to_string())?;
+        if !self.ycsb.writes() || !is_flash {
             return Ok(true);
         }
         let mut written_bytes = 0;
@@ -338,7 +429,7 @@ impl YcsbBench<'_> {
         depth: u32,
         outcome: &Outcome,
         (before, after): (&[Counters], &[Counters]),
-    ) -> Point {
+    ) -> Measuring {
         let operations = outcome.operation_count.max(1) as f64;
         let seconds = outcome.elapsed_ns.max(1) as f64 / 1e9;
         let wear = |index: usize, profile: &Profile| {
@@ -346,14 +437,15 @@ impl YcsbBench<'_> {
             Some(wear_between(profile, before, after)? / operations)
         };
         let slowest = outcome.operations.iter().map(|operation| operation.latency_ns.p99).max();
-        Point {
+        let point = Point {
             depth,
             operations_per_second: outcome.operations_per_second,
             p99_ns: slowest.unwrap_or_default(),
             watts: joules_between(before, after).map(|joules| joules / seconds),
             data_wear: wear(0, &self.candidate.data),
             log_wear: self.candidate.log.as_ref().and_then(|log| wear(1, log)),
-        }
+        };
+        Measuring { point, writes: self.ycsb.writes() }
     }
 }
 
@@ -373,8 +465,11 @@ impl TraceLoad {
         options: TraceOptions,
         observer: &dyn RunObserver,
     ) -> Result<Self, ChooseError> {
-        let options =
-            TraceOptions { address_map: AddressMap::compact(), capacity_bytes: None, ..options };
+        let options = TraceOptions {
+            address_map: AddressMap::compact(),
+            capacity_bytes: Some(TRACE_BYTES_MAX),
+            ..options
+        };
         let mut load = Self { path, options, touched_bytes: 0, request_count: 0, duration_ns: 0 };
         let mut source = open_trace(&load.path, &load.options, observer.stop_flag())?;
         let mut batch = Vec::new();
@@ -398,12 +493,14 @@ impl TraceLoad {
         Ok(load)
     }
 
-    /// Requests in a second, as they were recorded; `None` if it has no times.
+    /// Requests in a second, as they were recorded, rounded up; `None` if it has no times.
     #[must_use]
     pub fn own_rate(&self) -> Option<u64> {
-        let rate = u128::from(self.request_count) * 1_000_000_000;
-        let rate = rate.checked_div(u128::from(self.duration_ns))?;
-        u64::try_from(rate).ok().filter(|&rate| rate > 0)
+        if self.duration_ns == 0 {
+            return None;
+        }
+        let requests = u128::from(self.request_count) * 1_000_000_000;
+        u64::try_from(requests.div_ceil(u128::from(self.duration_ns))).ok()
     }
 
     fn source(&self, observer: &dyn RunObserver) -> Result<Box<dyn RequestSource>, String> {
@@ -416,22 +513,40 @@ impl TraceLoad {
         question: &Question,
         profile: &Profile,
         observer: &mut dyn RunObserver,
-    ) -> Result<(Vec<Point>, u64, bool), String> {
-        let capacity = scaled_bytes(question, profile, self.touched_bytes);
+    ) -> Result<(Vec<Measuring>, u64, bool), String> {
+        let capacity = scaled_bytes(question, profile, self.touched_bytes)?;
         let seed = Rng::for_part(question.seed, "data").next_u64();
         let options = SimOptions { capacity: Some(ByteCount(capacity)), seed, keep_data: false };
         let mut drive = profile.open(options).map_err(|error| error.to_string())?;
         // What the trace touches is there before it, as it was where it was recorded.
         self.fill(drive.as_mut(), observer)?;
+        let is_steady = self.age((drive.as_mut(), profile), capacity, observer)?;
         let mut points = Vec::new();
-        let mut written_bytes = drive.counters().writes.byte_count;
         for depth in DEPTHS {
             points.push(self.point((drive.as_mut(), profile), depth, observer)?);
         }
-        written_bytes = drive.counters().writes.byte_count - written_bytes;
-        let is_steady =
-            written_bytes == 0 || written_bytes >= capacity || chips_of(profile).is_none();
         Ok((points, capacity, is_steady))
+    }
+
+    /// Replays it until as much was written as the drive has, if it writes; whether that came.
+    fn age(
+        &self,
+        (drive, profile): (&mut dyn Device, &Profile),
+        capacity: u64,
+        observer: &mut dyn RunObserver,
+    ) -> Result<bool, String> {
+        if !profile.needs_filling().map_err(|error| error.to_string())? {
+            return Ok(true);
+        }
+        let before = drive.counters().writes.byte_count;
+        for _ in 0..AGING_RUN_COUNT_MAX {
+            self.point((&mut *drive, profile), 16, observer)?;
+            let written = drive.counters().writes.byte_count - before;
+            if written == 0 || written >= capacity {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn fill(&self, drive: &mut dyn Device, observer: &mut dyn RunObserver) -> Result<(), String> {
@@ -443,7 +558,7 @@ impl TraceLoad {
         while first < sectors {
             observer.progress(first as f64 / sectors as f64, "filling");
             if observer.is_cancelled() {
-                return Err("stopped".to_owned());
+                return Err(STOPPED.to_owned());
             }
             let count = piece.min(sectors - first);
             let request = Request::write(first, first, to_u32(count), None);
@@ -461,7 +576,7 @@ impl TraceLoad {
         (drive, profile): (&mut dyn Device, &Profile),
         depth: u32,
         observer: &mut dyn RunObserver,
-    ) -> Result<Point, String> {
+    ) -> Result<Measuring, String> {
         let mut source = self.source(observer)?;
         let mut replay = Replay::new(drive, depth);
         let (before, begin) = (replay.drive.counters(), replay.drive.now());
@@ -470,7 +585,7 @@ impl TraceLoad {
         while replay.count < wanted {
             observer.progress(replay.count as f64 / wanted as f64, "replaying");
             if observer.is_cancelled() {
-                return Err("stopped".to_owned());
+                return Err(STOPPED.to_owned());
             }
             batch.clear();
             source.next_batch(&mut batch, BATCH_COUNT).map_err(|error| error.to_string())?;
@@ -485,14 +600,16 @@ impl TraceLoad {
         let (count, p99_ns) = (replay.count.max(1) as f64, replay.latencies.summary().p99);
         let (after, end) = (drive.counters(), drive.now());
         let seconds = end.saturating_sub(begin).0.max(1) as f64 / 1e9;
-        Ok(Point {
+        let writes = after.writes.byte_count > before.writes.byte_count;
+        let point = Point {
             depth,
             operations_per_second: count / seconds,
             p99_ns,
             watts: joules_between(&[before], &[after]).map(|joules| joules / seconds),
             data_wear: wear_between(profile, &before, &after).map(|wear| wear / count),
             log_wear: None,
-        })
+        };
+        Ok(Measuring { point, writes })
     }
 }
 

@@ -130,17 +130,12 @@ impl Candidate {
         Ok(Self { name: name.to_owned(), data: load(data)?, log: log.map(load).transpose()? })
     }
 
-    /// What one of it costs; `None` if nobody said of one of its drives.
+    /// What one of its drives for the data costs, and one for the log; `None` if nobody said.
     #[must_use]
-    pub fn price(&self, prices: &Prices) -> Option<Price> {
+    pub fn prices(&self, prices: &Prices) -> Option<(Price, Option<Price>)> {
         let data = prices.of(&self.data)?;
-        let Some(log) = &self.log else { return Some(data) };
-        let log = prices.of(log)?;
-        Some(Price {
-            cents: data.cents + log.cents,
-            date: data.date.min(log.date),
-            source: format!("{}; {}", data.source, log.source),
-        })
+        let Some(log) = &self.log else { return Some((data, None)) };
+        Some((data, Some(prices.of(log)?)))
     }
 }
 
@@ -158,14 +153,14 @@ pub fn choose(
     let mut verdicts = Vec::new();
     for (index, candidate) in candidates.iter().enumerate() {
         observer.step_started(index, candidates.len(), &candidate.name, false);
-        let price = candidate.price(prices);
+        let paid = candidate.prices(prices);
         let measured = measure::measure(question, candidate, observer);
         if observer.is_cancelled() {
             return Err(ChooseError::Stopped);
         }
-        verdicts.push(verdict::judge(question, candidate, price, measured));
+        verdicts.push(verdict::judge(question, candidate, paid, measured));
     }
-    Ok(Answer::of(verdicts))
+    Ok(Answer::of(question, verdicts))
 }
 
 impl Question {

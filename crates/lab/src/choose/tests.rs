@@ -47,7 +47,14 @@ fn point(depth: u32, operations_per_second: f64, p99_ns: u64) -> Point {
 }
 
 fn measured(points: Vec<Point>) -> Measured {
-    Measured { points, simulated_bytes: 1 << 30, is_steady: true, idle_watts: Some(1.0) }
+    Measured {
+        points,
+        simulated_bytes: 1 << 30,
+        is_steady: true,
+        is_as_full: true,
+        is_wear_known: true,
+        idle_watts: Some(1.0),
+    }
 }
 
 fn candidate(name: &str) -> Candidate {
@@ -57,7 +64,7 @@ fn candidate(name: &str) -> Candidate {
 #[test]
 fn as_many_drives_as_the_data_or_the_rate_wants() {
     let ocz = candidate("ocz-core");
-    let price = ocz.price(&Prices::embedded());
+    let price = ocz.prices(&Prices::embedded());
     let mut asked = question(ycsb(WorkloadKind::C));
     let points = || measured(vec![point(1, 300.0, 4_000_000), point(4, 700.0, 9_000_000)]);
     let verdict = judge(&asked, &ocz, price.clone(), Ok(points()));
@@ -82,13 +89,70 @@ fn as_many_drives_as_the_data_or_the_rate_wants() {
 }
 
 #[test]
+fn each_drive_is_replaced_by_its_own_years() {
+    let both = candidate("toshiba-320+log=ocz-core");
+    let paid = both.prices(&Prices::embedded());
+    let asked = question(ycsb(WorkloadKind::A));
+    let wear = 10.0;
+    let points = vec![Point { log_wear: Some(wear), watts: None, ..point(4, 2000.0, 1) }];
+    let verdict = judge(&asked, &both, paid, Ok(measured(points)));
+    let log_years = verdict.log_years.unwrap();
+    assert!(log_years < 1.0 && verdict.data_years.is_none());
+    let a_year = 12999.0 / 5.0 + 23099.0 / log_years;
+    assert!((verdict.cents_per_year.unwrap() / a_year - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn more_work_and_less_time_are_never_cheaper() {
+    let ocz = candidate("ocz-core");
+    // Few clients wear more for each operation, as where each syncs by itself.
+    let points = || {
+        let at = |depth, rate, p99_ns, wear| Point {
+            data_wear: Some(wear),
+            watts: None,
+            ..point(depth, rate, p99_ns)
+        };
+        vec![
+            at(1, 100.0, 1_000_000, 8.0),
+            at(4, 200.0, 5_000_000, 3.0),
+            at(16, 300.0, 9_000_000, 1.0),
+        ]
+    };
+    let cost = |rate: u64, latency_limit_ns: Option<u64>| {
+        let asked = Question { rate, latency_limit_ns, ..question(ycsb(WorkloadKind::A)) };
+        judge(&asked, &ocz, ocz.prices(&Prices::embedded()), Ok(measured(points())))
+            .cents_per_year
+            .unwrap()
+    };
+    let costs: Vec<f64> = (1..2000).map(|rate| cost(rate, None)).collect();
+    assert!(costs.windows(2).all(|pair| pair[0] <= pair[1] * (1.0 + 1e-12)));
+    for rate in [1, 90, 150, 1000] {
+        assert!(cost(rate, Some(1_000_000)) >= cost(rate, Some(5_000_000)));
+        assert!(cost(rate, Some(5_000_000)) >= cost(rate, None));
+    }
+}
+
+#[test]
+fn what_nobody_knows_is_told() {
+    let asked = question(ycsb(WorkloadKind::A));
+    let names = ["array:stripe:sim:ocz-core*2", "optane-like", "toshiba-320"];
+    let candidates = names.map(candidate);
+    let answer = choose(&asked, &candidates, &Prices::embedded(), &mut Unwatched).unwrap();
+    let told = answer.because.iter().find(|it| it.starts_with("nobody knows how long")).unwrap();
+    assert!(
+        told.contains(names[0]) && told.contains(names[1]) && !told.contains(names[2]),
+        "{told}"
+    );
+}
+
+#[test]
 fn the_figure_of_merit_has_its_weights_in_the_open() {
     let ocz = candidate("ocz-core");
     let of = |merit: MeritWeights, watts: Option<f64>| {
         let asked = Question { merit, ..question(ycsb(WorkloadKind::C)) };
         let mut done = measured(vec![Point { watts, ..point(4, 2000.0, 1) }]);
         done.idle_watts = watts;
-        judge(&asked, &ocz, ocz.price(&Prices::embedded()), Ok(done)).merit
+        judge(&asked, &ocz, ocz.prices(&Prices::embedded()), Ok(done)).merit
     };
     let none = MeritWeights { performance: 0, cost: 0, energy: 0, endurance: 0 };
     assert_eq!(of(MeritWeights { performance: 2, ..none }, None), Some(4e6));
@@ -106,7 +170,7 @@ fn a_drive_that_wears_is_paid_for_more_often() {
     let asked = question(ycsb(WorkloadKind::A));
     let wear = 1e-3;
     let points = vec![Point { data_wear: Some(wear), ..point(16, 5000.0, 1) }];
-    let price = ocz.price(&Prices::embedded());
+    let price = ocz.prices(&Prices::embedded());
     let verdict = judge(&asked, &ocz, price, Ok(measured(points)));
     // An erase block a second, of all erase blocks as often as each stands it.
     let years = (erase_blocks * endurance) as f64 / YEAR_S;
@@ -121,9 +185,9 @@ fn who_has_no_price_or_costs_too_much_comes_last() {
     let prices = Prices::embedded();
     let verdicts = ["hama", "ocz-core", "toshiba-320"].map(|name| {
         let it = candidate(name);
-        judge(&asked, &it, it.price(&prices), Ok(measured(vec![point(1, 2000.0, 1)])))
+        judge(&asked, &it, it.prices(&prices), Ok(measured(vec![point(1, 2000.0, 1)])))
     });
-    let answer = Answer::of(verdicts.into());
+    let answer = Answer::of(&asked, verdicts.into());
     assert_eq!(answer.best().unwrap().name, "toshiba-320");
     let refused = |name: &str| {
         let found = answer.verdicts.iter().find(|it| it.name == name).unwrap();
@@ -177,7 +241,10 @@ fn a_trace_is_asked_of_drives_as_fast_as_they_go() {
         choose(&asked, &candidates, &Prices::embedded(), &mut Unwatched).unwrap()
     };
     let load = trace(directory.path(), 3);
-    assert_eq!((load.request_count, load.own_rate()), (2000, Some(1000)));
+    // 2000 in 1999 ms.
+    assert_eq!((load.request_count, load.own_rate()), (2000, Some(1001)));
+    let slow = TraceLoad { duration_ns: 4_000_000_000_000, ..load.clone() };
+    assert_eq!(slow.own_rate(), Some(1), "one each two seconds is no reason for a thousand");
     // All but what is behind the last request of the extent that came last.
     assert!((15 << 20..=16 << 20).contains(&load.touched_bytes), "{}", load.touched_bytes);
     let answered = answer(load);

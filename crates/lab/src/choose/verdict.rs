@@ -1,15 +1,16 @@
 //! From what a candidate did to what it costs: how many are needed, how long they last, what a year costs.
 //!
 //! ```text
-//!   drives      max(data / capacity, rate / rate of one)        of the point that needs the fewest
+//!   drives      max(data / capacity, rate / rate of one)
 //!   years       min(service, endurance x erase blocks x drives / (wear of an operation x rate))
-//!   a year      drives x price / years + watts x 8766 h x price of a kilowatt hour
+//!   a year      drives x price / years, of data and log each by its own, + watts x 8766 h x price of a kWh
+//!   point       the one within the limit of latency that costs least, then needs fewest drives
 //! ```
 //!
 //! 1. Who is over the budget, too slow or without a price has no place among those that will do.
 //! 2. Of power only what the drives draw is counted, not what the host does.
 
-use super::measure::{Measured, Point, chips_of};
+use super::measure::{Load, Measured, Point, TRACE_REQUEST_COUNT_MAX, chips_of};
 use super::{Candidate, Question};
 use nandu_drives::price::Price;
 use nandu_drives::profile::Profile;
@@ -79,39 +80,51 @@ pub struct Answer {
     pub because: Vec<String>,
 }
 
+/// What one drive for the data costs, and one for the log.
+type Paid = (Price, Option<Price>);
+
 pub(super) fn judge(
     question: &Question,
     candidate: &Candidate,
-    price: Option<Price>,
+    paid: Option<Paid>,
     measured: Result<Measured, String>,
 ) -> Verdict {
-    let mut verdict = Verdict {
-        name: candidate.name.clone(),
-        price,
-        drive_count: None,
-        why_many: None,
-        depth: None,
-        p99_ns: None,
-        data_years: None,
-        log_years: None,
-        years: None,
-        watts: None,
-        purchase_cents: None,
-        cents_per_year: None,
-        operations_per_dollar: None,
-        operations_per_joule: None,
-        merit: None,
-        refused: None,
-        measured: None,
-    };
-    match measured {
-        Ok(measured) => {
-            verdict.weigh(question, candidate, &measured);
-            verdict.measured = Some(measured);
+    let mut verdict = Verdict::of(candidate, paid.as_ref());
+    let measured = match measured {
+        Ok(measured) => measured,
+        Err(why) => {
+            verdict.refused = Some(format!("it cannot be simulated so: {why}"));
+            return verdict;
         }
-        Err(why) => verdict.refused = Some(format!("it cannot be simulated so: {why}")),
+    };
+    let is_fast =
+        |point: &&Point| question.latency_limit_ns.is_none_or(|limit_ns| point.p99_ns <= limit_ns);
+    let weighed = measured.points.iter().filter(is_fast).map(|point| {
+        let mut weighed = verdict.clone();
+        weighed.weigh(question, candidate, (&measured, point), paid.as_ref());
+        weighed
+    });
+    let cost = |it: &Verdict| it.cents_per_year.unwrap_or(f64::INFINITY);
+    let best = weighed.min_by(|left, right| {
+        let order = right.will_do().cmp(&left.will_do()).then(cost(left).total_cmp(&cost(right)));
+        order.then((left.drive_count, left.p99_ns).cmp(&(right.drive_count, right.p99_ns)))
+    });
+    match best {
+        Some(best) => verdict = best,
+        None => verdict.refused = Some("its latency is above the limit at any rate".to_owned()),
     }
+    verdict.measured = Some(measured);
     verdict
+}
+
+/// A drive for the data and one for the log as one price; the older date of both.
+fn sum_of((data, log): &Paid) -> Price {
+    let Some(log) = log else { return data.clone() };
+    Price {
+        cents: data.cents.saturating_add(log.cents),
+        date: data.date.clone().min(log.date.clone()),
+        source: format!("{}; {}", data.source, log.source),
+    }
 }
 
 /// How many drives serve `rate` that serve `per_second` each.
@@ -130,22 +143,42 @@ fn years_of(profile: &Profile, wear: Option<f64>, question: &Question, count: u6
 }
 
 impl Verdict {
-    fn weigh(&mut self, question: &Question, candidate: &Candidate, measured: &Measured) {
-        let capacity = candidate.data.geometry.capacity().0;
-        let by_data = question.data_bytes.div_ceil(capacity).max(1);
-        let is_fast = |point: &&Point| {
-            question.latency_limit_ns.is_none_or(|limit_ns| point.p99_ns <= limit_ns)
-        };
-        let by_rate = |point: &Point| drives_for(question.rate, point.operations_per_second);
-        let needed = |point: &Point| by_data.max(by_rate(point));
-        let fast = measured.points.iter().filter(is_fast);
-        let Some(point) = fast.min_by_key(|point| (needed(point), point.p99_ns)) else {
-            self.refused = Some("its latency is above the limit at any rate".to_owned());
-            return;
-        };
-        let count = needed(point);
+    /// Nothing is known of it but its price.
+    fn of(candidate: &Candidate, paid: Option<&Paid>) -> Self {
+        Self {
+            name: candidate.name.clone(),
+            price: paid.map(sum_of),
+            drive_count: None,
+            why_many: None,
+            depth: None,
+            p99_ns: None,
+            data_years: None,
+            log_years: None,
+            years: None,
+            watts: None,
+            purchase_cents: None,
+            cents_per_year: None,
+            operations_per_dollar: None,
+            operations_per_joule: None,
+            merit: None,
+            refused: None,
+            measured: None,
+        }
+    }
+
+    /// What it takes where it does what `point` says.
+    fn weigh(
+        &mut self,
+        question: &Question,
+        candidate: &Candidate,
+        (measured, point): (&Measured, &Point),
+        paid: Option<&Paid>,
+    ) {
+        let by_data = question.data_bytes.div_ceil(candidate.data.geometry.capacity().0).max(1);
+        let by_rate = drives_for(question.rate, point.operations_per_second);
+        let count = by_data.max(by_rate);
         self.drive_count = Some(count);
-        self.why_many = Some(match (count, by_rate(point) > by_data) {
+        self.why_many = Some(match (count, by_rate > by_data) {
             (1, _) => WhyMany::One,
             (_, true) => WhyMany::Rate,
             (_, false) => WhyMany::Capacity,
@@ -155,9 +188,9 @@ impl Verdict {
         let log = candidate.log.as_ref();
         self.log_years = log.and_then(|log| years_of(log, point.log_wear, question, count));
         let service = f64::from(question.service_years);
-        let worn = [self.data_years, self.log_years].into_iter().flatten();
-        let years = worn.fold(service, f64::min);
-        self.years = Some(years);
+        let [data_years, log_years] =
+            [self.data_years, self.log_years].map(|years| years.unwrap_or(service).min(service));
+        self.years = Some(data_years.min(log_years));
         let share = question.rate as f64 / (point.operations_per_second * count as f64);
         self.watts = point
             .watts
@@ -165,8 +198,32 @@ impl Verdict {
             .map(|(busy, idle)| (idle + (busy - idle).max(0.0) * share.min(1.0)) * count as f64);
         self.operations_per_joule =
             self.watts.filter(|&watts| watts > 0.0).map(|watts| question.rate as f64 / watts);
-        self.pay(question, count, years);
+        let Some((data, log)) = paid else {
+            self.refused = Some("nobody said what it costs; give --prices a file".to_owned());
+            return;
+        };
+        let log_cents = log.as_ref().map_or(0, |log| log.cents);
+        self.purchase_cents = Some((data.cents + log_cents).saturating_mul(count));
+        let a_year = data.cents as f64 / data_years + log_cents as f64 / log_years;
+        self.pay(question, a_year * count as f64);
         self.merit = self.merit_of(question, point.operations_per_second * count as f64);
+    }
+
+    /// What a year costs, where drives cost `drives_cents`.
+    fn pay(&mut self, question: &Question, drives_cents: f64) {
+        let power = self.watts.unwrap_or_default() * HOURS_PER_YEAR / 1e3;
+        let cents = drives_cents + power * question.kilowatt_hour_cents as f64;
+        self.cents_per_year = Some(cents);
+        self.operations_per_dollar =
+            Some(question.rate as f64 * SECONDS_PER_YEAR / (cents / 100.0));
+        let budget_cents = question.budget_cents.unwrap_or(u64::MAX);
+        if let Some(cents) = self.purchase_cents.filter(|&cents| cents > budget_cents) {
+            self.refused = Some(format!(
+                "{} to buy, over the budget of {}",
+                dollars(cents),
+                dollars(budget_cents)
+            ));
+        }
     }
 
     /// More is better: what is paid and drawn divides.
@@ -183,27 +240,6 @@ impl Verdict {
         (given > 0.0).then_some(gained / given)
     }
 
-    fn pay(&mut self, question: &Question, count: u64, years: f64) {
-        let Some(price) = &self.price else {
-            self.refused = Some("nobody said what it costs; give --prices a file".to_owned());
-            return;
-        };
-        let purchase_cents = price.cents.saturating_mul(count);
-        self.purchase_cents = Some(purchase_cents);
-        let power = self.watts.unwrap_or_default() * HOURS_PER_YEAR / 1e3;
-        let cents = purchase_cents as f64 / years + power * question.kilowatt_hour_cents as f64;
-        self.cents_per_year = Some(cents);
-        self.operations_per_dollar =
-            Some(question.rate as f64 * SECONDS_PER_YEAR / (cents / 100.0));
-        if let Some(budget_cents) = question.budget_cents.filter(|&it| purchase_cents > it) {
-            self.refused = Some(format!(
-                "{} to buy, over the budget of {}",
-                dollars(purchase_cents),
-                dollars(budget_cents)
-            ));
-        }
-    }
-
     fn will_do(&self) -> bool {
         self.refused.is_none()
     }
@@ -214,13 +250,13 @@ fn dollars(cents: u64) -> String {
 }
 
 impl Answer {
-    pub(super) fn of(mut verdicts: Vec<Verdict>) -> Self {
+    pub(super) fn of(question: &Question, mut verdicts: Vec<Verdict>) -> Self {
         verdicts.sort_by(|left, right| {
             let cost = |it: &Verdict| it.cents_per_year.unwrap_or(f64::INFINITY);
             let order = right.will_do().cmp(&left.will_do());
             order.then(cost(left).total_cmp(&cost(right))).then(left.name.cmp(&right.name))
         });
-        let because = because_of(&verdicts);
+        let because = because_of(question, &verdicts);
         Self { verdicts, because }
     }
 
@@ -231,7 +267,7 @@ impl Answer {
     }
 }
 
-fn because_of(verdicts: &[Verdict]) -> Vec<String> {
+fn because_of(question: &Question, verdicts: &[Verdict]) -> Vec<String> {
     let mut sentences = Vec::new();
     let mut good = verdicts.iter().filter(|verdict| verdict.will_do());
     let (first, second) = (good.next(), good.next());
@@ -258,30 +294,48 @@ fn because_of(verdicts: &[Verdict]) -> Vec<String> {
     {
         sentences.push(format!("prices are of different times, {first} to {last}"));
     }
-    let unsteady: Vec<&str> = verdicts
-        .iter()
-        .filter(|it| it.measured.as_ref().is_some_and(|measured| !measured.is_steady))
-        .map(|it| it.name.as_str())
-        .collect();
-    if !unsteady.is_empty() {
+    if let Load::Trace(trace) = &question.load
+        && trace.request_count > TRACE_REQUEST_COUNT_MAX
+    {
         sentences.push(format!(
-            "too little was written for the state in which these drives clean all the time, so they may be \
-             slower and wear sooner: {}",
-            unsteady.join(", ")
+            "of the trace's {} requests the first {TRACE_REQUEST_COUNT_MAX} are replayed each time",
+            trace.request_count
         ));
     }
-    let unpowered: Vec<&str> = verdicts
-        .iter()
-        .filter(|it| it.will_do() && it.watts.is_none())
-        .map(|it| it.name.as_str())
-        .collect();
-    if !unpowered.is_empty() {
-        sentences.push(format!(
-            "nobody knows what power these draw, and their years cost without it: {}",
-            unpowered.join(", ")
-        ));
-    }
+    sentences.extend(unknown(verdicts));
     sentences
+}
+
+/// What is not known, and of which candidates.
+fn unknown(verdicts: &[Verdict]) -> Vec<String> {
+    let of = |what: &str, is_so: &dyn Fn(&Verdict, &Measured) -> bool| {
+        let told = verdicts.iter().filter(|it| it.cents_per_year.is_some());
+        let names: Vec<&str> = told
+            .filter(|it| it.measured.as_ref().is_some_and(|measured| is_so(it, measured)))
+            .map(|it| it.name.as_str())
+            .collect();
+        (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")))
+    };
+    let told = [
+        of(
+            "too little was written for the state in which these drives clean all the time, so they may be \
+             slower and wear sooner",
+            &|_, measured| !measured.is_steady,
+        ),
+        of(
+            "the load is too small for these drives to be as full as they would be, so they may be slower and \
+             wear sooner; take more --records, or a longer trace",
+            &|_, measured| !measured.is_as_full,
+        ),
+        of(
+            "nobody knows how long these last, so they are taken to last the years that were asked for",
+            &|_, measured| !measured.is_wear_known,
+        ),
+        of("nobody knows what power these draw, and their years cost without it", &|it, _| {
+            it.watts.is_none()
+        }),
+    ];
+    told.into_iter().flatten().collect()
 }
 
 /// What makes the cost of one.
