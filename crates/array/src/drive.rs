@@ -52,8 +52,8 @@ use migration::Migration;
 use nandu_base::{Nanos, VirtualClock, to_index, to_u32};
 use nandu_device::queue::InFlight;
 use nandu_device::{
-    Completion, CompletionQueue, Counters, Device, DeviceError, DeviceInfo, Geometry, IoBuffer,
-    Operation, Rejected, Request, TimeSource,
+    Completion, CompletionQueue, Counters, Device, DeviceError, DeviceInfo, EnergyParts, Geometry,
+    IoBuffer, Operation, Rejected, Request, TimeSource,
 };
 use nandu_ida::FragmentSet;
 use record::RecordShape;
@@ -154,6 +154,8 @@ pub struct ArrayDevice<D: Device + ?Sized = dyn Device + Send> {
     counters: Counters,
     /// What members had been busy when counting began.
     busy_before: Nanos,
+    /// What members had used then.
+    energy_before: EnergyParts,
     /// Stripes with lost fragments on members in use; what lies on members under rebuilding is not
     /// trusted before their repair has ended.
     repairs: BTreeSet<u64>,
@@ -280,6 +282,7 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
             completions: CompletionQueue::default(),
             counters: Counters::default(),
             busy_before: Nanos::ZERO,
+            energy_before: EnergyParts::default(),
             repairs: BTreeSet::new(),
             behind: BTreeSet::new(),
             is_repairing: false,
@@ -305,6 +308,7 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
     pub fn reset_counters(&mut self) {
         self.counters = Counters::default();
         self.busy_before = self.members_busy();
+        self.energy_before = self.members_energy(Device::now(self)).unwrap_or_default();
     }
 
     /// Whether member `index` is used; `None` if there is no such member.

@@ -6,7 +6,7 @@
 use crate::error::BenchError;
 use nandu_base::words::counted;
 use nandu_base::{FlashCounters, FlashOperation, LatencyHistogram, LatencySummary, Nanos};
-use nandu_device::{Counters, TimeSource};
+use nandu_device::{Counters, EnergyParts, EnergyReport, PowerLog, TimeSource};
 use nandu_storage::pool::PoolCounters;
 use nandu_storage::{Database, StorageError};
 use nandu_workers::{Schedule, SwitchKind, Work};
@@ -60,6 +60,7 @@ pub struct Plan {
 pub struct Watch {
     done_count: AtomicU64,
     should_stop: AtomicBool,
+    power: Option<PowerLog>,
 }
 
 /// A wall clock, for databases on real disks.
@@ -104,8 +105,10 @@ pub struct Outcome {
     pub write_count: u64,
     /// How often it made them flush.
     pub flush_count: u64,
-    /// Energy that the devices took, where they model it, in picojoules.
+    /// Energy that the devices took, where all of them model it, in picojoules.
     pub energy_pj: Option<u64>,
+    /// The same by part, with what it was good for.
+    pub energy: Option<EnergyReport>,
     /// Flash pages that were programmed, erase blocks that were erased, and the former for each that the
     /// database wrote; absent without flash.
     pub flash: Option<FlashOutcome>,
@@ -129,6 +132,12 @@ pub struct FlashOutcome {
 }
 
 impl Watch {
+    /// One that has a run tell watts over time, out of what a metered device tells `power`.
+    #[must_use]
+    pub fn with_power(power: PowerLog) -> Self {
+        Self { power: Some(power), ..Self::default() }
+    }
+
     /// How many operations were done.
     #[must_use]
     pub fn done_count(&self) -> u64 {
@@ -166,6 +175,9 @@ pub fn run(
     let before = Levels::of(database);
     let is_virtual = io.time_source() == TimeSource::Virtual;
     let start = if is_virtual { io.now() } else { clock() };
+    if let (Some(power), Some(energy)) = (&watch.power, before.energy()) {
+        power.begin(start, energy.total());
+    }
     let works = (0..plan.client_count).map(|number| -> Work<Seen> {
         let (database, load, watch) = (database.clone(), Arc::clone(load), Arc::clone(watch));
         let (plan, clock) = (*plan, Arc::clone(clock));
@@ -191,6 +203,18 @@ pub fn run(
     outcome.switch_count = switch_count;
     outcome.was_stopped = outcome.operation_count < plan.operation_count;
     before.tell(&after, &mut outcome);
+    let end = if is_virtual { io.now() } else { clock() };
+    if let (Some(before), Some(after)) = (before.energy(), after.energy()) {
+        let mut report = EnergyReport::of_model(
+            &after.since(&before),
+            end.saturating_sub(start),
+            outcome.operation_count,
+        );
+        report.watts_over_time =
+            watch.power.as_ref().and_then(|power| power.end(end, after.total()));
+        outcome.energy_pj = Some(after.since(&before).total().0);
+        outcome.energy = Some(report);
+    }
     Ok(outcome)
 }
 
@@ -351,6 +375,7 @@ fn told(
         write_count: 0,
         flush_count: 0,
         energy_pj: None,
+        energy: None,
         flash: None,
         history: format!("{:016x}", nandu_base::fnv1a(&history)),
         switch_count: None,
@@ -377,6 +402,13 @@ impl Levels {
         }
     }
 
+    /// What all devices used, where each of them says.
+    fn energy(&self) -> Option<EnergyParts> {
+        self.devices
+            .iter()
+            .try_fold(EnergyParts::default(), |sum, device| Some(sum + device.energy?))
+    }
+
     /// Tells what came between this and `after`.
     fn tell(&self, after: &Self, outcome: &mut Outcome) {
         outcome.pool_hit_count = after.pool.hit_count - self.pool.hit_count;
@@ -388,9 +420,6 @@ impl Levels {
             outcome.written_bytes += after.writes.byte_count - before.writes.byte_count;
             outcome.read_count += after.reads.request_count - before.reads.request_count;
             outcome.write_count += after.writes.request_count - before.writes.request_count;
-            if let (Some(before), Some(after)) = (before.energy, after.energy) {
-                *outcome.energy_pj.get_or_insert(0) += after.0 - before.0;
-            }
             outcome.flush_count += after.flushes.request_count - before.flushes.request_count;
             // Of the pages alone, where the log has a drive of its own.
             if let (Some(before), Some(after), None) = (&before.flash, &after.flash, &commands) {

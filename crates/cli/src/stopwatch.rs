@@ -37,9 +37,18 @@ impl Stopwatch {
     }
 }
 
+/// Seconds since 1970, which meters of others write beside what they measure.
+pub(crate) fn unix_seconds() -> f64 {
+    since_1970().as_secs_f64()
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
 /// Now, as results tell when they came about.
 pub(crate) fn date() -> String {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let since = since_1970();
     nandu_lab::machine::date_text(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }
 

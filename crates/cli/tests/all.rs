@@ -8,6 +8,7 @@ mod choose;
 mod common;
 mod crash;
 mod db;
+mod energy;
 mod errors;
 mod explain;
 mod explain_trouble;

@@ -15,7 +15,7 @@
 //! 6. A completed flush makes every write that completed before its issue survive a power cut.
 //! 7. A request that breaks a rule is rejected at once, unchanged, and costs nothing.
 
-use crate::{Counters, DeviceError, IoBuffer};
+use crate::{Counters, DeviceError, EnergyParts, IoBuffer};
 use nandu_base::{ByteCount, Nanos, SectorIndex};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -57,6 +57,12 @@ pub trait Device {
 
     /// What the device has done so far.
     fn counters(&self) -> Counters;
+
+    /// Energy used by `time`, where the device models it. Where that is later than [`Device::now`], what is
+    /// under way goes on until then, and without work the device rests.
+    fn energy_by(&self, _time: Nanos) -> Option<EnergyParts> {
+        self.counters().energy
+    }
 
     /// The processor time that this process has used so far; `None` of a device whose time is virtual.
     /// What a request costs beside the time it takes is the difference between two of these.
@@ -106,6 +112,45 @@ impl<D: Device + ?Sized> Device for Box<D> {
     }
     fn counters(&self) -> Counters {
         (**self).counters()
+    }
+    fn energy_by(&self, time: Nanos) -> Option<EnergyParts> {
+        (**self).energy_by(time)
+    }
+    fn processor_time(&self) -> Option<Nanos> {
+        (**self).processor_time()
+    }
+    fn buffers(&mut self, count: usize, byte_count: usize) -> Vec<IoBuffer> {
+        (**self).buffers(count, byte_count)
+    }
+}
+
+impl<D: Device + ?Sized> Device for &mut D {
+    fn info(&self) -> &DeviceInfo {
+        (**self).info()
+    }
+    fn now(&self) -> Nanos {
+        (**self).now()
+    }
+    fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Rejected> {
+        (**self).submit(now, request)
+    }
+    fn submit_batch(&mut self, now: Nanos, requests: Vec<Request>) -> Result<(), Rejected> {
+        (**self).submit_batch(now, requests)
+    }
+    fn next_completion(&mut self, until: Nanos) -> Option<Completion> {
+        (**self).next_completion(until)
+    }
+    fn in_flight(&self) -> u32 {
+        (**self).in_flight()
+    }
+    fn idle_until(&mut self, time: Nanos) -> Nanos {
+        (**self).idle_until(time)
+    }
+    fn counters(&self) -> Counters {
+        (**self).counters()
+    }
+    fn energy_by(&self, time: Nanos) -> Option<EnergyParts> {
+        (**self).energy_by(time)
     }
     fn processor_time(&self) -> Option<Nanos> {
         (**self).processor_time()

@@ -1,6 +1,7 @@
 //! What a device has done so far. All counters only grow.
 
-use nandu_base::{FlashCounters, Nanos, Picojoules, WearSummary};
+use crate::EnergyParts;
+use nandu_base::{FlashCounters, Nanos, WearSummary};
 
 /// Requests and bytes of one operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,8 +36,8 @@ pub struct Counters {
     pub flushes: OperationCounters,
     /// How long the device worked; the sum over parts that work in parallel.
     pub busy: Nanos,
-    /// Energy used, where the device models it.
-    pub energy: Option<Picojoules>,
+    /// Energy used until now by part and state, where the device models it.
+    pub energy: Option<EnergyParts>,
     /// Flash commands and wear, where there is flash to be seen.
     pub flash: Option<FlashUse>,
 }
@@ -50,6 +51,15 @@ impl Counters {
             crate::Operation::Trim => &mut self.trims,
             crate::Operation::Flush => &mut self.flushes,
         }
+    }
+
+    /// Requests of all kinds that completed without error.
+    #[must_use]
+    pub const fn request_count(&self) -> u64 {
+        self.reads.request_count
+            + self.writes.request_count
+            + self.trims.request_count
+            + self.flushes.request_count
     }
 
     /// Counts the end of a request.

@@ -21,8 +21,8 @@
 
 use crate::queue::InFlight;
 use crate::{
-    Completion, CompletionQueue, Counters, Device, DeviceError, DeviceInfo, Inspect, Operation,
-    Rejected, Request,
+    Completion, CompletionQueue, Counters, Device, DeviceError, DeviceInfo, EnergyParts, Inspect,
+    Operation, Rejected, Request,
 };
 use nandu_base::{Nanos, Rng, SectorIndex};
 use std::collections::{BTreeMap, BTreeSet};
@@ -421,6 +421,10 @@ impl<D: Inspect> Device for FaultyDevice<D> {
 
     fn counters(&self) -> Counters {
         self.inner.counters()
+    }
+
+    fn energy_by(&self, time: Nanos) -> Option<EnergyParts> {
+        self.inner.energy_by(time)
     }
 }
 

@@ -16,9 +16,11 @@
 pub mod buffer;
 pub mod contract;
 pub mod counters;
+pub mod energy;
 pub mod error;
 pub mod faulty;
 pub mod memory;
+pub mod metered;
 pub mod page_cache;
 pub mod queue;
 pub mod raw_flash;
@@ -32,9 +34,11 @@ pub use contract::{
     Completion, Device, DeviceInfo, Geometry, Inspect, Operation, Rejected, Request, TimeSource,
 };
 pub use counters::{Counters, FlashUse, OperationCounters};
+pub use energy::{EnergyParts, EnergyReport, EnergySource, PowerCourse, WattsOverTime};
 pub use error::DeviceError;
 pub use faulty::{Failure, FailureCounts, FaultPlan, FaultyDevice, UnflushedFate};
 pub use memory::{MemoryConfig, MemoryDevice};
+pub use metered::{MeteredDevice, PowerLog};
 pub use page_cache::{PageCache, PageCacheConfig, Replacement};
 pub use queue::CompletionQueue;
 pub use raw_flash::RawFlash;

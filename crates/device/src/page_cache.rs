@@ -26,8 +26,8 @@
 
 use crate::queue::InFlight;
 use crate::{
-    Completion, CompletionQueue, Counters, Device, DeviceError, DeviceInfo, IoBuffer, Operation,
-    Rejected, Request, TimeSource,
+    Completion, CompletionQueue, Counters, Device, DeviceError, DeviceInfo, EnergyParts, IoBuffer,
+    Operation, Rejected, Request, TimeSource,
 };
 use nandu_base::{FixedHashMap, Nanos, VirtualClock, to_index, to_u32};
 use std::collections::{BTreeMap, BTreeSet};
@@ -625,8 +625,12 @@ impl<D: Device> Device for PageCache<D> {
 
     /// Requests are those of the cache; what the drive was busy with is the drive's.
     fn counters(&self) -> Counters {
-        let Counters { busy, energy, flash, .. } = self.drive.counters();
-        Counters { busy, energy, flash, ..self.counters }
+        let Counters { busy, flash, .. } = self.drive.counters();
+        Counters { busy, energy: self.energy_by(self.clock.now()), flash, ..self.counters }
+    }
+
+    fn energy_by(&self, time: Nanos) -> Option<EnergyParts> {
+        self.drive.energy_by(time)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Records every request and when it was done, for replay, golden traces and comparison of runs.
 
 use crate::{
-    Completion, Counters, Device, DeviceError, DeviceInfo, Inspect, Operation, Rejected, Request,
+    Completion, Counters, Device, DeviceError, DeviceInfo, EnergyParts, Inspect, Operation, Rejected, Request,
 };
 use nandu_base::{FixedHashMap, Nanos, SectorIndex};
 
@@ -106,6 +106,10 @@ impl<D: Device> Device for Recorder<D> {
 
     fn empty_cache(&mut self) -> Result<bool, DeviceError> {
         self.inner.empty_cache()
+    }
+
+    fn energy_by(&self, time: Nanos) -> Option<EnergyParts> {
+        self.inner.energy_by(time)
     }
 }
 

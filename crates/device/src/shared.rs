@@ -2,7 +2,7 @@
 //!
 //! 1. Whoever holds the lock is alone with the device; both sides see the same one.
 
-use crate::{Completion, Counters, Device, DeviceError, DeviceInfo, Rejected, Request};
+use crate::{Completion, Counters, Device, DeviceError, DeviceInfo, EnergyParts, Rejected, Request};
 use nandu_base::Nanos;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -70,6 +70,10 @@ impl<D: Device> Device for SharedDevice<D> {
 
     fn empty_cache(&mut self) -> Result<bool, DeviceError> {
         self.lock().empty_cache()
+    }
+
+    fn energy_by(&self, time: Nanos) -> Option<EnergyParts> {
+        self.lock().energy_by(time)
     }
 }
 

@@ -7,13 +7,15 @@
 //!
 //! 1. A request is done when its last line and its last byte are; banks and bus serve in order.
 //! 2. What is written is durable: a flush has nothing to do.
+//! 3. The memory is at work while a request is in it; lines have an energy of their own.
 
 use crate::profile::{Drive, MakeConfig, MakeError, ProfileError, SimOptions};
-use nandu_base::{ByteCount, Nanos, SectorIndex, VirtualClock};
+use nandu_base::{ByteCount, Nanos, Picojoules, SectorIndex, VirtualClock};
+use nandu_device::energy::drawn;
 use nandu_device::queue::InFlight;
 use nandu_device::{
-    Completion, CompletionQueue, Counters, Device, DeviceError, DeviceInfo, Geometry, Inspect,
-    Operation, Rejected, Request, SectorStore, TimeSource,
+    Completion, CompletionQueue, Counters, Device, DeviceError, DeviceInfo, EnergyParts, Geometry,
+    Inspect, Operation, Rejected, Request, SectorStore, TimeSource,
 };
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +39,25 @@ pub struct ScmConfig {
     pub overhead_ns: Nanos,
     /// Most requests in flight, at least 1.
     pub queue_depth: u32,
+    /// What it draws; without it nothing is known of its energy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<ScmPowerConfig>,
+}
+
+/// Power by what the memory does: the `[scm.power]` section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScmPowerConfig {
+    /// Ready, without work.
+    pub idle_milliwatts: u64,
+    /// While a request is in it, at least idle.
+    pub active_milliwatts: u64,
+    /// Energy to read a line, beside that.
+    #[serde(default)]
+    pub read_line_picojoules: Picojoules,
+    /// The same to write one.
+    #[serde(default)]
+    pub write_line_picojoules: Picojoules,
 }
 
 impl MakeConfig for ScmConfig {
@@ -85,6 +106,9 @@ impl ScmConfig {
         if self.read_line_ns == Nanos::ZERO || self.write_line_ns == Nanos::ZERO {
             return Err("`read_line_ns` and `write_line_ns` must not be zero".into());
         }
+        if self.power.is_some_and(|power| power.active_milliwatts < power.idle_milliwatts) {
+            return Err("`active_milliwatts` is below idle".into());
+        }
         Ok(())
     }
 }
@@ -100,6 +124,11 @@ pub struct StorageClassMemory {
     bus_free_at: Nanos,
     completions: CompletionQueue,
     counters: Counters,
+    /// How long there is a request in it in all, and until when.
+    active: Nanos,
+    active_until: Nanos,
+    /// Energy of lines.
+    lines: Picojoules,
 }
 
 impl StorageClassMemory {
@@ -132,6 +161,9 @@ impl StorageClassMemory {
             bus_free_at: Nanos::ZERO,
             completions: CompletionQueue::default(),
             counters: Counters::default(),
+            active: Nanos::ZERO,
+            active_until: Nanos::ZERO,
+            lines: Picojoules::ZERO,
             config,
         })
     }
@@ -161,6 +193,11 @@ impl StorageClassMemory {
         let transfer = Nanos::of_transfer(bytes, rate);
         self.bus_free_at = self.bus_free_at.max(start) + transfer;
         self.counters.busy += transfer;
+        if let Some(power) = &self.config.power {
+            let line =
+                if is_read { power.read_line_picojoules } else { power.write_line_picojoules };
+            self.lines += line * line_count;
+        }
         let mut done = self.bus_free_at;
         for turn in 0..line_count.min(bank_count) {
             let lines = (line_count - turn).div_ceil(bank_count);
@@ -219,6 +256,9 @@ impl Device for StorageClassMemory {
             // Lines of writes in flight become durable with them, in the order of the banks.
             Operation::Flush => start,
         };
+        // What is in it from now on is one piece with what is in it already.
+        self.active += done.saturating_sub(now.max(self.active_until));
+        self.active_until = self.active_until.max(done);
         self.counters.count(request.operation, bytes, true);
         self.completions.push(InFlight::of(request, now).complete(done, Ok(())));
         Ok(())
@@ -240,7 +280,18 @@ impl Device for StorageClassMemory {
     }
 
     fn counters(&self) -> Counters {
-        self.counters
+        Counters { energy: self.energy_by(Nanos::ZERO), ..self.counters }
+    }
+
+    fn energy_by(&self, time: Nanos) -> Option<EnergyParts> {
+        let now = time.max(self.clock.now());
+        let active = self.active.saturating_sub(self.active_until.saturating_sub(now));
+        self.config.power.map(|power| EnergyParts {
+            idle: drawn(power.idle_milliwatts, now),
+            active: drawn(power.active_milliwatts - power.idle_milliwatts, active),
+            cells: self.lines,
+            ..EnergyParts::default()
+        })
     }
 }
 
@@ -274,6 +325,7 @@ mod tests {
             write_bytes_per_second: 8_000_000_000,
             overhead_ns: Nanos(100),
             queue_depth: 16,
+            power: None,
         }
     }
 
@@ -296,6 +348,34 @@ mod tests {
         let write = testing::run(&mut device, Request::write(2, 0, 8, None));
         assert_eq!(write.latency(), Nanos(100 + 8 * 1000));
         device.audit();
+    }
+
+    #[test]
+    fn requests_side_by_side_are_one_time_at_work_and_lines_have_their_energy() {
+        let power = ScmPowerConfig {
+            idle_milliwatts: 10,
+            active_milliwatts: 50,
+            read_line_picojoules: Picojoules(3),
+            write_line_picojoules: Picojoules(700),
+        };
+        let config = ScmConfig { power: Some(power), ..config() };
+        let geometry = Geometry::new(512, 4096).unwrap();
+        let mut device = StorageClassMemory::new("sim:scm", config, geometry, true).unwrap();
+        device.idle_until(Nanos(1000));
+        let idle = device.counters().energy.unwrap();
+        assert_eq!((idle.idle, idle.total()), (Picojoules(10 * 1000), Picojoules(10 * 1000)));
+        for id in 0..2 {
+            device.submit(Nanos(1000), Request::write(id, id * 8, 8, None)).unwrap();
+        }
+        while device.next_completion(Nanos::MAX).is_some() {}
+        // Both writes of 64 lines keep all banks: 8 lines after each other, twice.
+        let end = 1000 + 100 + 2 * 8 * 1000;
+        assert_eq!(device.now(), Nanos(end));
+        device.idle_until(Nanos(end + 500));
+        let energy = device.counters().energy.unwrap();
+        assert_eq!(energy.idle, Picojoules(10 * (end + 500)));
+        assert_eq!(energy.active, Picojoules(40 * (end - 1000)));
+        assert_eq!(energy.cells, Picojoules(2 * 64 * 700));
     }
 
     #[test]

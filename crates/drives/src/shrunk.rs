@@ -138,10 +138,14 @@ fn divide(table: &mut Table, over: i64, keeps_request_times: bool) {
     for (key, value) in table.iter_mut() {
         match value {
             Value::Table(inner) => divide(inner, over, keeps_request_times),
-            Value::Array(figures) if key.ends_with("_ns") => {
-                for figure in figures {
-                    if let Value::Integer(figure) = figure {
-                        *figure = (*figure + over / 2) / over;
+            Value::Array(values) => {
+                for value in values {
+                    match value {
+                        Value::Table(inner) => divide(inner, over, keeps_request_times),
+                        Value::Integer(figure) if key.ends_with("_ns") => {
+                            *figure = (*figure + over / 2) / over;
+                        }
+                        _ => {}
                     }
                 }
             }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod energy;
 mod every_make;
 mod raw_flash;
 mod ssd_power;

@@ -491,6 +491,7 @@ impl Experiment {
             notes,
             series,
             published: self.published.clone(),
+            energy: Vec::new(),
         }
     }
 

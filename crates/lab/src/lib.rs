@@ -28,6 +28,7 @@ pub mod outcome;
 pub mod perturb;
 pub mod points;
 mod product;
+mod profile_text;
 pub mod report;
 pub mod run;
 pub mod shape;

@@ -7,6 +7,8 @@
 
 use crate::experiment::Published;
 use crate::shape::Class;
+use nandu_base::words::counted;
+use nandu_device::EnergyReport;
 use serde::{Deserialize, Serialize};
 
 /// A measured or computed series.
@@ -49,6 +51,22 @@ pub struct StepResult {
     pub series: Vec<Series>,
     /// What a reader should know.
     pub notes: Vec<String>,
+    /// What the drives used that the step opened, where all of them tell, by the power figures of then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy: Option<EnergyReport>,
+    /// Hash of those figures, which decide nothing else.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub energy_hash: String,
+}
+
+/// What the drives of a step used.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepEnergy {
+    /// The step's label.
+    pub step: String,
+    /// From when each drive was made, preparations included.
+    #[serde(flatten)]
+    pub energy: EnergyReport,
 }
 
 /// Whether a shape holds.
@@ -264,9 +282,21 @@ pub struct Outcome {
     pub published: Vec<Published>,
     /// What a reader should know.
     pub notes: Vec<String>,
+    /// What simulated drives used, by step, where they tell.
+    #[serde(default)]
+    pub energy: Vec<StepEnergy>,
 }
 
 impl Outcome {
+    /// Joules of all steps that tell, in words: a line; nothing where none does.
+    #[must_use]
+    pub fn energy_line(&self) -> Option<String> {
+        let joules: f64 = self.energy.iter().map(|step| step.energy.joules).sum();
+        let steps = counted(self.energy.len() as u64, "step");
+        (!self.energy.is_empty())
+            .then(|| format!("energy of simulated drives, model: {joules:.3} J in {steps}"))
+    }
+
     /// Whether every shape holds.
     #[must_use]
     pub fn holds(&self) -> bool {

@@ -18,6 +18,7 @@ use crate::error::LabError;
 use crate::experiment::Experiment;
 use crate::kind::ExperimentKind;
 use crate::outcome::Verdict;
+use crate::profile_text::deciding_text;
 use crate::run::{config_hash, profiles_behind, write_json};
 use crate::shape::{Class, Shape};
 use nandu_drives::profile::{DriveConfig, Profile};
@@ -126,7 +127,7 @@ pub fn trials(experiment: &Experiment) -> Result<Vec<Trial>, LabError> {
             // An array that is given by its address (`array:…`) has no profile file whose figures
             // could be varied; its members have.
             if !profile.name.starts_with("array:") && seen.insert(profile.name.clone()) {
-                of_profile(&profile, &mut trials);
+                of_profile(&profile, &deciding_text(experiment, &profile), &mut trials);
             }
         }
     }
@@ -176,8 +177,8 @@ const WORKLOAD: [&str; 13] = [
     "scale_factor",
 ];
 
-fn of_profile(profile: &Profile, trials: &mut Vec<Trial>) {
-    let table: toml::Table = profile.text.parse().expect("a loaded profile is TOML");
+fn of_profile(profile: &Profile, text: &str, trials: &mut Vec<Trial>) {
+    let table: toml::Table = text.parse().expect("a loaded profile is TOML");
     let label = profile.kind().label();
     let mut found = Vec::new();
     numbers(&table[label], &[label.to_owned()], &mut found);

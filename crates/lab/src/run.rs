@@ -17,12 +17,14 @@ use crate::error::LabError;
 use crate::experiment::Experiment;
 use crate::kind::bench::{Bench, LOCAL};
 use crate::machine::{COMMIT, Machine, date_text};
-use crate::outcome::{Outcome, Series, StepResult};
+use crate::outcome::{Outcome, Series, StepEnergy, StepResult};
 use crate::points;
+use crate::profile_text::deciding_text;
 use crate::report::markdown;
 use nandu_base::to_index;
-use nandu_device::Device;
+use nandu_device::{Device, PowerLog};
 use nandu_drives::profile::{DriveConfig, Profile};
+use nandu_energy::Host;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
@@ -215,6 +217,7 @@ fn run_in(
         local_subject: None,
         observer,
         notes: Vec::new(),
+        power: PowerLog::default(),
     };
     let mut results = Vec::with_capacity(labels.len());
     for (index, label) in labels.iter().enumerate() {
@@ -222,7 +225,10 @@ fn run_in(
         let step_hash = hash(&measurement.step_targets(index))?;
         let stored = if options.resume { stored_step(&path, label, &step_hash) } else { None };
         bench.observer.step_started(index, labels.len(), label, stored.is_some());
-        if let Some(stored) = stored {
+        let energy_hash = power_hash(&measurement.step_targets(index))?;
+        if let Some(mut stored) = stored {
+            // What was drawn by other figures is not told; the step itself stands.
+            stored.energy = stored.energy.filter(|_| stored.energy_hash == energy_hash);
             results.push(stored);
             continue;
         }
@@ -230,18 +236,26 @@ fn run_in(
         if bench.observer.is_cancelled() {
             return Err(cancelled);
         }
+        bench.power = PowerLog::default();
         let series = match measurement.run_step(index, &mut bench) {
             Err(LabError::Cancelled { .. }) => return Err(cancelled),
             other => other?,
         };
         let notes = std::mem::take(&mut bench.notes);
-        let result = StepResult { label: label.clone(), config_hash: step_hash, series, notes };
+        let (label, energy) = (label.clone(), bench.power.of_gone());
+        let result =
+            StepResult { label, config_hash: step_hash, series, notes, energy, energy_hash };
         write_json(&path, &result)?;
         results.push(result);
     }
     drop(bench);
+    let energy = results.iter().filter_map(|result| {
+        let energy = result.energy.clone()?;
+        Some(StepEnergy { step: result.label.clone(), energy })
+    });
+    let energy = energy.collect();
     let (series, notes) = merge(results);
-    let outcome = experiment.conclude(options.seed, all, series, notes);
+    let outcome = Outcome { energy, ..experiment.conclude(options.seed, all, series, notes) };
     store(folder, labels.len(), options, &outcome)?;
     Ok(outcome)
 }
@@ -270,6 +284,23 @@ fn merge(results: Vec<StepResult>) -> (Vec<Series>, Vec<String>) {
     (all, notes)
 }
 
+/// SHA-256 over the profiles behind `targets` as they are, what changes no result included.
+fn power_hash(targets: &[String]) -> Result<String, LabError> {
+    let mut hasher = Sha256::new();
+    for target in targets {
+        for profile in profiles_behind(target)? {
+            hasher.update(profile.text.len().to_le_bytes());
+            hasher.update(profile.text.as_bytes());
+        }
+    }
+    Ok(short_hex(hasher))
+}
+
+/// 16 hexadecimal digits of a hash.
+fn short_hex(hasher: Sha256) -> String {
+    hasher.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// SHA-256 over all that decides a simulated result on `targets`, 16 hexadecimal digits of it.
 pub(crate) fn config_hash(
     experiment: &Experiment,
@@ -291,10 +322,15 @@ pub(crate) fn config_hash(
         if *target == LOCAL {
             add(local);
         } else {
-            profiles_behind(target)?.iter().for_each(|profile| add(&profile.text));
+            let profiles = profiles_behind(target)?;
+            profiles.iter().for_each(|profile| add(&deciding_text(experiment, profile)));
         }
     }
-    Ok(hasher.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect())
+    for name in experiment.measure.as_measurement().hosts() {
+        let host = Host::load(&name).map_err(|error| LabError::step(&name, &error))?;
+        add(&serde_json::to_string(&host).expect("a host is numbers and strings"));
+    }
+    Ok(short_hex(hasher))
 }
 
 /// The profiles that decide what `target` does: its own, and those of an array's members, each once.

@@ -10,8 +10,8 @@
 use crate::power::PowerFault;
 use crate::schedule::Schedule;
 use crate::{
-    Divisor, Energy, Geometry, NandError, PagePart, ProgramOrder, Rules, Scheduling, Ticket,
-    Timing, Usage,
+    ChipEnergy, Divisor, Energy, Geometry, NandError, PagePart, ProgramOrder, Rules, Scheduling,
+    Ticket, Timing, Usage,
 };
 use nandu_base::{
     FixedHashMap, FlashCounters, FlashOperation, Nanos, Picojoules, Ppn, WearSummary, to_index,
@@ -289,6 +289,12 @@ impl NandArray {
     /// Energy of all commands so far.
     #[must_use]
     pub fn energy(&self) -> Picojoules {
+        self.chip_energy().total()
+    }
+
+    /// The same by what it was used for.
+    #[must_use]
+    pub fn chip_energy(&self) -> ChipEnergy {
         let energy = &self.config.energy;
         let counters = self.counters();
         let count = |operation| counters.total(operation);
@@ -296,10 +302,11 @@ impl NandArray {
             + count(FlashOperation::SpareRead)
             + count(FlashOperation::CopyBack);
         let programs = counters.programmed_pages();
-        energy.read_picojoules * reads
-            + energy.program_picojoules * programs
-            + energy.erase_picojoules * count(FlashOperation::Erase)
-            + energy.transfer_picojoules_per_byte * self.transferred_bytes
+        ChipEnergy {
+            cells: energy.read_picojoules * reads + energy.program_picojoules * programs,
+            erase: energy.erase_picojoules * count(FlashOperation::Erase),
+            transfer: energy.transfer_picojoules_per_byte * self.transferred_bytes,
+        }
     }
 
     /// Sets the order of service, before the first command.

@@ -36,4 +36,4 @@ pub use presets::{ChipOverrides, ChipPreset, NandProfile, preset, presets};
 pub use rules::{ProgramOrder, Rules};
 pub use scheduling::{Scheduling, Service, Suspend};
 pub use ticket::Ticket;
-pub use timing::{Energy, PageTypes, Supply, Timing};
+pub use timing::{ChipEnergy, Energy, PageTypes, Supply, Timing};

@@ -172,6 +172,25 @@ pub struct Energy {
     pub transfer_picojoules_per_byte: Picojoules,
 }
 
+/// What the commands of an array used, by what it was used for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChipEnergy {
+    /// Cells were read and programmed.
+    pub cells: Picojoules,
+    /// Cells were erased.
+    pub erase: Picojoules,
+    /// Bytes crossed the bus; nothing where the transfer is folded.
+    pub transfer: Picojoules,
+}
+
+impl ChipEnergy {
+    /// All of it.
+    #[must_use]
+    pub fn total(&self) -> Picojoules {
+        self.cells + self.erase + self.transfer
+    }
+}
+
 /// What a chip draws while it works, from which [`Energy`] follows for any [`Timing`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Supply {

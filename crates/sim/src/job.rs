@@ -12,8 +12,8 @@ use crate::{
     ClosedForm, ConfigEcho, DriveChoice, EnergyUse, InitialState, Lifetime, Measurement,
     RequestCount, RunConfig, Setup, SimError, SimObserver, SimReport, Simulation, Spread,
 };
+use nandu_base::to_u32;
 use nandu_base::words::did_you_mean;
-use nandu_base::{Picojoules, to_u32};
 use nandu_device::Operation;
 use nandu_ftl::closed_form::{
     choices_write_amplification, fifo_write_amplification, greedy_write_amplification,
@@ -448,10 +448,7 @@ impl Job {
             latency_ns: measured.latency_ns.clone(),
             erase_count,
             lifetime: Lifetime::of(nand.config().rules.endurance, &erase_count, drive_writes),
-            energy: (measured.energy > Picojoules::ZERO).then(|| EnergyUse {
-                joules: measured.energy.0 as f64 / 1e12,
-                nanojoules_per_host_byte: per(measured.energy.0 as f64 / 1e3, host_bytes as f64),
-            }),
+            energy: EnergyUse::of(measured, host_bytes),
             map_bytes: simulation.ftl().map_bytes(),
             simulator_bytes_per_logical_page: (nand.memory_bytes()
                 + simulation.ftl().memory_bytes())

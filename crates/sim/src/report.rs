@@ -3,8 +3,9 @@
 //! 1. Every figure covers the measured requests alone, not the preparation.
 //! 2. The same job with the same seed gives the same report, apart from `wall_ns`, which no file gets.
 
-use crate::{CacheUse, CheckSummary, Job, Warning};
+use crate::{CacheUse, CheckSummary, Job, Measurement, Warning};
 use nandu_base::{Cause, FlashCounters, FlashOperation, LatencySummary, Nanos};
+use nandu_device::EnergyReport;
 use nandu_drives::ssd::SsdConfig;
 use nandu_ftl::{MapCacheCounts, MergeCounts};
 use nandu_nand::{NandConfig, Usage, Waits};
@@ -324,12 +325,29 @@ impl Lifetime {
 }
 
 /// Energy of the chips.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EnergyUse {
-    /// Energy of the chips in all.
-    pub joules: f64,
+    /// Energy in all and by part, over time, and what it was good for.
+    #[serde(flatten)]
+    pub report: EnergyReport,
     /// For each byte that the host read or wrote; 0 where there was none.
     pub nanojoules_per_host_byte: f64,
+}
+
+impl EnergyUse {
+    /// What was measured; none where the chip's figures are not known.
+    pub(crate) fn of(measured: &Measurement, host_bytes: u64) -> Option<Self> {
+        let Measurement { energy, simulated, request_count, .. } = measured;
+        if energy.total().0 == 0 {
+            return None;
+        }
+        let mut report = EnergyReport::of_model(energy, *simulated, *request_count);
+        report.watts_over_time.clone_from(&measured.watts_over_time);
+        let nanojoules = energy.total().0 as f64 / 1e3;
+        let nanojoules_per_host_byte =
+            if host_bytes > 0 { nanojoules / host_bytes as f64 } else { 0.0 };
+        Some(Self { report, nanojoules_per_host_byte })
+    }
 }
 
 /// What commands of the host waited for and took, by operation of the chip.

@@ -21,7 +21,8 @@ use crate::recorder::Recorder;
 use crate::shadow::{Baseline, Shadow, audit};
 use crate::utilisation::Books;
 use crate::{Arrivals, CheckSummary, InitialState, Mode, Phase, RunConfig, SimError, SimObserver};
-use nandu_base::{FlashCounters, LatencySummary, Nanos, Picojoules, to_u32};
+use nandu_base::{FlashCounters, LatencySummary, Nanos, to_u32};
+use nandu_device::{EnergyParts, PowerCourse, WattsOverTime};
 use nandu_ftl::{Ftl, MapCacheCounts, MergeCounts, StreamHold};
 use nandu_nand::{NandArray, Scheduling, Service, Usage};
 use nandu_trace::{Pacing, RequestSource, TraceRequest};
@@ -60,8 +61,10 @@ pub struct Measurement {
     pub latency_ns: BTreeMap<String, LatencySummary>,
     /// Erases of each erase block.
     pub erase_counts: Vec<u64>,
-    /// Energy of the chips.
-    pub energy: Picojoules,
+    /// Energy of the chips, by part.
+    pub energy: EnergyParts,
+    /// How their power went; none where no time passed.
+    pub watts_over_time: Option<WattsOverTime>,
     /// From the first start to the last completion.
     pub simulated: Nanos,
     /// Time that dies were busy, summed over the dies.
@@ -238,7 +241,7 @@ impl Simulation {
             request_limit: u64::MAX,
             write_unit_limit: before.saturating_add(unit_count),
         };
-        self.pass(source, pass, &mut Recorder::default(), observer)?;
+        self.pass(source, pass, (&mut Recorder::default(), None), observer)?;
         self.warm_up_units += self.engine.host.write_units - before;
         Ok(())
     }
@@ -256,17 +259,18 @@ impl Simulation {
     ) -> Result<Measurement, SimError> {
         let baseline = Baseline::of(&self.engine);
         let erases_before = self.erase_counts();
-        let (energy, busy) = (self.engine.nand.energy(), self.engine.nand.busy());
+        let (energy, busy) = (self.energy(), self.engine.nand.busy());
         let usage = self.engine.nand.usage();
         let (merges, map_cache) = (self.engine.ftl.merges(), self.engine.ftl.map_cache());
         let is_event = self.config.mode == Mode::Event;
         let books = (self.config.checks && is_event).then(|| Books::of(&mut self.engine));
         let started_at = self.now;
+        let mut course = PowerCourse::begin(started_at, energy.total());
         let mut recorder = Recorder::default();
         let arrivals = self.config.arrivals;
         let phase = Phase::Measure;
         let pass = Pass { phase, arrivals, request_limit, write_unit_limit: u64::MAX };
-        let passed = self.pass(source, pass, &mut recorder, observer)?;
+        let passed = self.pass(source, pass, (&mut recorder, Some(&mut course)), observer)?;
         if self.config.checks {
             audit(&mut self.engine, &baseline).map_err(SimError::Check)?;
         }
@@ -282,7 +286,8 @@ impl Simulation {
             counters: self.engine.nand.counters().since(&baseline.counters),
             latency_ns: recorder.summaries(),
             erase_counts: erase_counts.iter().zip(&erases_before).map(|(a, b)| a - b).collect(),
-            energy: self.engine.nand.energy() - energy,
+            energy: self.energy().since(&energy),
+            watts_over_time: course.watts(self.last_done, self.energy().total()),
             simulated: self.last_done - started_at,
             busy: self.engine.nand.busy() - busy,
             usage: if is_event { self.usage.since(&usage) } else { Usage::default() },
@@ -301,6 +306,17 @@ impl Simulation {
         })
     }
 
+    /// What the chips have used.
+    fn energy(&self) -> EnergyParts {
+        let chips = self.engine.nand.chip_energy();
+        EnergyParts {
+            cells: chips.cells,
+            erase: chips.erase,
+            transfer: chips.transfer,
+            ..EnergyParts::default()
+        }
+    }
+
     /// Of all erase blocks but those that came bad, in order.
     fn erase_counts(&self) -> Vec<u64> {
         let nand = &self.engine.nand;
@@ -314,18 +330,18 @@ impl Simulation {
         &mut self,
         source: &mut dyn RequestSource,
         pass: Pass,
-        recorder: &mut Recorder,
+        watchers: (&mut Recorder, Option<&mut PowerCourse>),
         observer: &mut dyn SimObserver,
     ) -> Result<Passed, SimError> {
         match self.config.mode {
             Mode::Closed => {
                 let server = SingleServer::new(self.now);
-                self.pass_through(server, source, pass, recorder, observer)
+                self.pass_through(server, source, pass, watchers, observer)
             }
             Mode::Event => {
                 self.engine.nand.at(self.now);
                 let window = Window::new(self.config.queue_depth, self.now, self.config.checks);
-                self.pass_through(window, source, pass, recorder, observer)
+                self.pass_through(window, source, pass, watchers, observer)
             }
         }
     }
@@ -335,9 +351,10 @@ impl Simulation {
         mut driver: D,
         source: &mut dyn RequestSource,
         pass: Pass,
-        recorder: &mut Recorder,
+        watchers: (&mut Recorder, Option<&mut PowerCourse>),
         observer: &mut dyn SimObserver,
     ) -> Result<Passed, SimError> {
+        let (recorder, mut course) = watchers;
         let baseline = self.config.checks.then(|| Baseline::of(&self.engine));
         let mut batch = Vec::with_capacity(BATCH);
         let (mut count, mut next_audit) = (0, AUDIT_PERIOD);
@@ -372,6 +389,10 @@ impl Simulation {
                 return Err(SimError::TooLate { request: count + batch.len() as u64 });
             }
             count += batch.len() as u64;
+            let reached = driver.reached(&self.engine);
+            if let Some(course) = course.as_mut().filter(|course| course.is_due(reached)) {
+                course.read(reached, self.engine.nand.energy());
+            }
             if let (true, Some(last)) = (timing.arrivals_count, batch.last()) {
                 arrival_span = Some(timing.arrival_of(last) - timing.origin);
             }

@@ -11,7 +11,7 @@
 use crate::{CompactWriter, TraceError, TraceRequest};
 use nandu_base::{Nanos, SectorIndex};
 use nandu_device::{
-    Completion, Counters, Device, DeviceError, DeviceInfo, Inspect, Operation, Rejected, Request,
+    Completion, Counters, Device, DeviceError, DeviceInfo, EnergyParts, Inspect, Operation, Rejected, Request,
     TimeSource,
 };
 use std::io::Write;
@@ -103,6 +103,10 @@ impl<D: Device, W: Write> Device for TraceRecorder<D, W> {
 
     fn empty_cache(&mut self) -> Result<bool, DeviceError> {
         self.inner.empty_cache()
+    }
+
+    fn energy_by(&self, time: Nanos) -> Option<EnergyParts> {
+        self.inner.energy_by(time)
     }
 }
 

@@ -216,6 +216,13 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         self.members.iter().map(|member| member.device.counters().busy).sum()
     }
 
+    /// What the members have used by `time`, where all of them say.
+    pub(super) fn members_energy(&self, time: Nanos) -> Option<EnergyParts> {
+        self.members.iter().try_fold(EnergyParts::default(), |sum, member| {
+            Some(sum + member.device.energy_by(time)?)
+        })
+    }
+
     pub(super) fn new_id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id
@@ -323,6 +330,11 @@ impl<D: Device + ?Sized> Device for ArrayDevice<D> {
 
     fn counters(&self) -> Counters {
         let busy = self.members_busy().saturating_sub(self.busy_before);
-        Counters { busy, ..self.counters }
+        Counters { busy, energy: self.energy_by(Nanos::ZERO), ..self.counters }
+    }
+
+    fn energy_by(&self, time: Nanos) -> Option<EnergyParts> {
+        let energy = self.members_energy(time.max(Device::now(self)))?;
+        Some(energy.since(&self.energy_before))
     }
 }

@@ -1,5 +1,6 @@
 //! `nandu bench`: many clients over one database, on this disk or on a simulated drive.
 
+mod cost;
 mod report;
 mod tpox;
 mod ycsb;
@@ -12,10 +13,11 @@ use crate::output::Output;
 use crate::progress::Progress;
 use crate::stopwatch::Stopwatch;
 use clap::{Args, Subcommand, ValueEnum};
+use cost::{CostArguments, CostRun, CostWatch};
 use nandu::{Database, DatabaseOptions, Isolation, NewDatabase, Settings, Volumes};
 use nandu_base::{ByteCount, Nanos};
 use nandu_bench::{Clock, Load, Outcome, Plan, Retries, Watch, run as run_clients};
-use nandu_device::Geometry;
+use nandu_device::{Geometry, MeteredDevice, PowerLog};
 use nandu_drives::profile::{DriveConfig, Profile, SimOptions};
 use nandu_probe::table::{Table, rate, time};
 use std::path::Path;
@@ -70,6 +72,8 @@ struct RunArguments {
     /// A setting of the engine, as `db create` has it in its file of settings
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    #[command(flatten)]
+    cost: CostArguments,
     /// Seed of everything that is drawn
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -97,8 +101,16 @@ impl IsolationArgument {
 
 /// A database for the run, gone afterwards.
 enum Place {
-    Drive { database: Database, capacity: ByteCount, flash_page_bytes: Option<u32> },
-    Directory { database: NewDatabase, _directory: TempDir },
+    Drive {
+        database: Database,
+        capacity: ByteCount,
+        flash_page_bytes: Option<u32>,
+        power: PowerLog,
+    },
+    Directory {
+        database: NewDatabase,
+        _directory: TempDir,
+    },
 }
 
 impl Place {
@@ -113,6 +125,14 @@ impl Place {
         match self {
             Self::Drive { capacity, .. } => Some(*capacity),
             Self::Directory { .. } => None,
+        }
+    }
+
+    /// Who looks on while clients work.
+    fn watch(&self) -> Watch {
+        match self {
+            Self::Drive { power, .. } => Watch::with_power(power.clone()),
+            Self::Directory { .. } => Watch::default(),
         }
     }
 
@@ -148,12 +168,14 @@ fn check_times(plan: &Plan) -> Result<(), Failure> {
 
 /// Runs the clients on a thread of their own, while this one shows how far they are.
 fn at_work(
-    database: &Database,
+    place: &Place,
     load: Arc<dyn Load>,
     plan: Plan,
     progress: &Progress,
+    mut cost: Option<&mut CostRun<'_>>,
 ) -> Result<Outcome, Failure> {
-    let watch = Arc::new(Watch::default());
+    let database = place.database();
+    let watch = Arc::new(place.watch());
     let stopwatch = Stopwatch::start();
     let clock: Clock = Arc::new(move || Nanos(stopwatch.nanos()));
     let (tell, told) = channel();
@@ -171,6 +193,9 @@ fn at_work(
             Err(RecvTimeoutError::Timeout) => {
                 let done = watch.done_count() as f64 / plan.operation_count as f64;
                 progress.show(done, "clients at work");
+                if let Some(cost) = &mut cost {
+                    cost.look();
+                }
                 if progress.is_interrupted() {
                     watch.stop();
                 }
@@ -197,6 +222,11 @@ impl RunArguments {
         }
     }
 
+    /// Who looks at what the run costs.
+    fn cost_watch(&self) -> Result<CostWatch, Failure> {
+        self.cost.watch(self.device.starts_with("sim:"))
+    }
+
     /// An empty database where the user wants it, for so many bytes.
     fn place(
         &self,
@@ -217,11 +247,13 @@ impl RunArguments {
             return Err(Failure::input(what));
         }
         let options = SimOptions { capacity: Some(capacity), seed: self.seed, keep_data: true };
-        let volume = nandu::DeviceVolume::format(profile.open(options)?)?;
+        let power = PowerLog::default();
+        let drive = MeteredDevice::new(profile.open(options)?, power.clone());
+        let volume = nandu::DeviceVolume::format(Box::new(drive))?;
         let volumes = Volumes::new(Box::new(volume), None);
         let database = Database::create(volumes, settings, self.seed)?;
         let flash_page_bytes = flash_page_bytes(&profile, capacity);
-        Ok(Place::Drive { database, capacity, flash_page_bytes })
+        Ok(Place::Drive { database, capacity, flash_page_bytes, power })
     }
 
     fn directory(&self, settings: &Settings) -> Result<Place, Failure> {

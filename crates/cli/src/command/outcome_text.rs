@@ -30,7 +30,10 @@ pub(crate) fn print(outcome: &Outcome, context: &Context) -> Result<(), Failure>
     for note in &outcome.notes {
         print_item("-", note, context)?;
     }
-    Ok(())
+    outcome.energy_line().map_or(Ok(()), |line| {
+        output.line("")?;
+        output.line(&output.faint(&line))
+    })
 }
 
 /// A line for each shape, by class: predictions and differences first.

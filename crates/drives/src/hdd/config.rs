@@ -102,6 +102,23 @@ pub struct HddPowerConfig {
     pub seek_milliwatts: u64,
     /// While bytes pass under the head, at least idle.
     pub transfer_milliwatts: u64,
+    /// What it does after a long rest; absent means that it spins for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standby: Option<HddStandbyConfig>,
+}
+
+/// Platters that stand still after a rest: the `[hdd.power.standby]` section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HddStandbyConfig {
+    /// How long the drive must have rested before it stops, not zero; longer than it waits to destage.
+    pub standby_after_ns: Nanos,
+    /// While the platters stand, at most idle.
+    pub standby_milliwatts: u64,
+    /// From a request that finds the platters standing to when they run; every request waits for that.
+    pub spin_up_ns: Nanos,
+    /// While they get up to speed.
+    pub spin_up_milliwatts: u64,
 }
 
 impl HddConfig {
@@ -116,16 +133,7 @@ impl HddConfig {
             self.outer_bytes_per_second >= self.inner_bytes_per_second,
             "`outer_bytes_per_second` is below the inner zone's",
         )?;
-        if let Some(power) = &self.power {
-            need(
-                power.seek_milliwatts >= power.idle_milliwatts,
-                "`seek_milliwatts` is below idle",
-            )?;
-            need(
-                power.transfer_milliwatts >= power.idle_milliwatts,
-                "`transfer_milliwatts` is below idle",
-            )?;
-        }
+        self.power.as_ref().map_or(Ok(()), |power| self.check_power(power))?;
         match (self.model, &self.mechanics) {
             (HddModel::Simple, _) => Ok(()),
             (HddModel::Detailed, None) => {
@@ -136,6 +144,19 @@ impl HddConfig {
                 self.cache.as_ref().map_or(Ok(()), HddCacheConfig::check)
             }
         }
+    }
+
+    fn check_power(&self, power: &HddPowerConfig) -> Result<(), String> {
+        let idle = power.idle_milliwatts;
+        need(power.seek_milliwatts >= idle, "`seek_milliwatts` is below idle")?;
+        need(power.transfer_milliwatts >= idle, "`transfer_milliwatts` is below idle")?;
+        let Some(standby) = &power.standby else { return Ok(()) };
+        need(standby.standby_milliwatts <= idle, "`standby_milliwatts` is above idle")?;
+        let destage = self.cache.as_ref().map_or(Nanos::ZERO, |cache| cache.destage_delay_ns);
+        need(
+            standby.standby_after_ns > destage,
+            "`standby_after_ns` is not longer than the drive waits before it destages",
+        )
     }
 
     fn check_mechanics(&self, mechanics: &MechanicsConfig) -> Result<(), String> {

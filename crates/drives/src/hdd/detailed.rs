@@ -371,6 +371,11 @@ impl Engine for DetailedEngine {
         }
     }
 
+    fn rests_since(&self) -> Option<Nanos> {
+        let worked = self.bus_free_at.max(self.mechanism_free_at).max(self.last_activity);
+        self.next_event().is_none().then_some(worked)
+    }
+
     fn work(&self) -> WorkTimes {
         self.work
     }

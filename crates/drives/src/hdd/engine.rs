@@ -56,6 +56,8 @@ pub(crate) trait Engine: std::fmt::Debug + Send {
     fn next_done(&mut self, until: Nanos) -> Option<Done>;
     /// Lets background work go on up to `time`.
     fn advance(&mut self, time: Nanos);
+    /// Since when nothing has worked or waited, if nothing does. It may lie ahead of the present.
+    fn rests_since(&self) -> Option<Nanos>;
     /// How long the parts worked so far.
     fn work(&self) -> WorkTimes;
     /// Asserts the numbered invariants of the model.

@@ -12,6 +12,8 @@
 //! 1. Every command given to the engine has its request in flight, and ends once.
 //! 2. Effects apply at submission; two requests in flight on the same sectors act in that order.
 //! 3. The host's block layer holds back what the drive's own queue cannot see.
+//! 4. Platters that stand still (`standby`) have every request wait until they run, also one that the
+//!    cache could answer: the drive wakes as a whole.
 
 mod config;
 mod detailed;
@@ -19,22 +21,28 @@ mod engine;
 mod read_cache;
 mod seek;
 mod simple;
+mod standby;
 mod surface;
 mod write_cache;
 
 #[cfg(test)]
 mod tests;
 
-pub use config::{HddCacheConfig, HddConfig, HddModel, HddPowerConfig, MechanicsConfig, SeekShape};
+pub use config::{
+    HddCacheConfig, HddConfig, HddModel, HddPowerConfig, HddStandbyConfig, MechanicsConfig,
+    SeekShape,
+};
 
 use crate::profile::{Drive, MakeConfig, MakeError, ProfileError, SimOptions};
 use engine::{Command, Engine};
 use nandu_base::{Nanos, Picojoules, SectorIndex, VirtualClock};
+use nandu_device::energy::drawn;
 use nandu_device::queue::InFlight;
 use nandu_device::{
-    Completion, Counters, Device, DeviceError, DeviceInfo, Geometry, Inspect, Operation, Rejected,
-    Request, SectorStore, TimeSource,
+    Completion, Counters, Device, DeviceError, DeviceInfo, EnergyParts, Geometry, Inspect,
+    Operation, Rejected, Request, SectorStore, TimeSource,
 };
+use standby::Standby;
 use std::collections::BTreeMap;
 
 /// Requests that may be in flight: the drive's queue and the host's behind it.
@@ -45,6 +53,7 @@ const HOST_QUEUE_DEPTH: u32 = 256;
 pub struct HardDisk {
     info: DeviceInfo,
     power: Option<HddPowerConfig>,
+    standby: Option<Standby>,
     clock: VirtualClock,
     store: Option<SectorStore>,
     engine: Box<dyn Engine>,
@@ -116,6 +125,7 @@ impl HardDisk {
         Ok(Self {
             info,
             power: config.power,
+            standby: config.power.and_then(|power| power.standby).map(Standby::new),
             clock: VirtualClock::new(),
             store: keep_data.then(|| SectorStore::new(geometry.sector_bytes)),
             engine,
@@ -134,6 +144,35 @@ impl HardDisk {
         assert!(self.in_flight() <= self.info.queue_depth_max);
         let newest = self.in_flight.last_key_value().map_or(0, |(tag, _)| *tag);
         assert!(newest <= self.accepted_count, "invariant 1: only accepted commands are in flight");
+    }
+
+    /// When the platters run for a request at `now`.
+    fn wake(&mut self, now: Nanos) -> Nanos {
+        let Some(standby) = &mut self.standby else { return now };
+        if self.in_flight.is_empty() {
+            self.engine.advance(now);
+        }
+        let rests_since = self.engine.rests_since().filter(|_| self.in_flight.is_empty());
+        standby.wake(now, rests_since)
+    }
+
+    fn energy(&self, power: &HddPowerConfig, now: Nanos) -> EnergyParts {
+        let work = self.engine.work();
+        let rests_since = self.engine.rests_since().filter(|_| self.in_flight.is_empty());
+        let (stood, spun_up) =
+            self.standby.as_ref().map_or_else(Default::default, |by| by.times(now, rests_since));
+        let above_idle = |milliwatts: u64, time| drawn(milliwatts - power.idle_milliwatts, time);
+        let of_standby = |milliwatts: fn(&HddStandbyConfig) -> u64, time| {
+            power.standby.map_or(Picojoules::ZERO, |standby| drawn(milliwatts(&standby), time))
+        };
+        EnergyParts {
+            idle: drawn(power.idle_milliwatts, now - stood - spun_up),
+            seek: above_idle(power.seek_milliwatts, work.seek),
+            transfer: above_idle(power.transfer_milliwatts, work.transfer),
+            spin_up: of_standby(|standby| standby.spin_up_milliwatts, spun_up),
+            standby: of_standby(|standby| standby.standby_milliwatts, stood),
+            ..EnergyParts::default()
+        }
     }
 
     fn apply(&mut self, request: &mut Request) {
@@ -168,6 +207,7 @@ impl Device for HardDisk {
         }
         let issued_at = self.clock.advance_to(now);
         self.apply(&mut request);
+        let ready_at = self.wake(issued_at);
         self.accepted_count += 1;
         let tag = self.accepted_count;
         let bytes = self.info.geometry.bytes_of(request.sector_count);
@@ -177,7 +217,7 @@ impl Device for HardDisk {
             operation: request.operation,
             first: request.first_sector.0,
             count: u64::from(request.sector_count),
-            issued_at,
+            issued_at: ready_at,
         });
         self.in_flight.insert(tag, InFlight::of(request, issued_at));
         Ok(())
@@ -206,14 +246,11 @@ impl Device for HardDisk {
 
     fn counters(&self) -> Counters {
         let work = self.engine.work();
-        // Milliwatts times nanoseconds are picojoules.
-        let energy = self.power.map(|power| {
-            let seek = power.seek_milliwatts - power.idle_milliwatts;
-            let transfer = power.transfer_milliwatts - power.idle_milliwatts;
-            let idle = power.idle_milliwatts * self.clock.now().0;
-            Picojoules(idle + seek * work.seek.0 + transfer * work.transfer.0)
-        });
-        Counters { busy: work.total(), energy, ..self.counters }
+        Counters { busy: work.total(), energy: self.energy_by(Nanos::ZERO), ..self.counters }
+    }
+
+    fn energy_by(&self, time: Nanos) -> Option<EnergyParts> {
+        self.power.map(|power| self.energy(&power, time.max(self.clock.now())))
     }
 }
 

@@ -61,6 +61,10 @@ impl Engine for SimpleEngine {
 
     fn advance(&mut self, _time: Nanos) {}
 
+    fn rests_since(&self) -> Option<Nanos> {
+        Some(self.free_at)
+    }
+
     fn work(&self) -> WorkTimes {
         self.work
     }

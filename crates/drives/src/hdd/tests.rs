@@ -35,6 +35,7 @@ pub(crate) fn small_disk() -> HddConfig {
             idle_milliwatts: 7_000,
             seek_milliwatts: 12_000,
             transfer_milliwatts: 9_000,
+            standby: None,
         }),
     }
 }
@@ -322,12 +323,15 @@ fn looking_often_changes_no_times() {
 fn energy_is_power_times_time() {
     let mut disk = open(&small_disk(), 200_000);
     disk.idle_until(Nanos::from_seconds(1));
-    assert_eq!(disk.counters().energy, Some(Picojoules(7_000 * 1_000_000_000)), "7 J");
     let before = disk.counters().energy.unwrap();
+    assert_eq!((before.idle, before.total()), (Picojoules(7_000 * 1_000_000_000), before.idle));
     testing::run(&mut disk, Request::read(1, 199_000, 8, None));
     let elapsed = disk.now() - Nanos::from_seconds(1);
-    let used = disk.counters().energy.unwrap() - before;
-    assert!(used > Picojoules(7_000 * elapsed.0) && used < Picojoules(12_000 * elapsed.0));
+    let used = disk.counters().energy.unwrap().since(&before);
+    assert_eq!(used.idle, Picojoules(7_000 * elapsed.0));
+    assert_eq!(used.seek, Picojoules(5_000 * disk.engine.work().seek.0));
+    assert_eq!(used.transfer, Picojoules(2_000 * disk.engine.work().transfer.0));
+    assert!(used.total() < Picojoules(12_000 * elapsed.0));
 }
 
 #[test]

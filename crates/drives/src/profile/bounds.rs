@@ -9,8 +9,11 @@
 use toml::{Table, Value};
 
 /// Of figures whose names end in this, the most that they may be; the first that fits holds.
-const BOUNDS: [(&str, u64); 20] = [
+const BOUNDS: [(&str, u64); 22] = [
     ("_bytes_per_second", 1_000_000_000_000_000),
+    // A day: a rest after which a drive saves power.
+    ("standby_after_ns", 86_400_000_000_000),
+    ("after_idle_ns", 86_400_000_000_000),
     // A minute: the slowest erase takes a fraction of a second.
     ("_ns", 60_000_000_000),
     ("_ppm", 10_000_000),

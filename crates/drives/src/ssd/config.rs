@@ -1,5 +1,6 @@
 //! What an SSD is made of: chips, a translation layer, a controller, a link.
 
+use super::energy::SsdPowerConfig;
 use nandu_base::Nanos;
 use nandu_device::{DeviceError, Geometry};
 use nandu_ftl::{Ftl, FtlConfig};
@@ -90,6 +91,9 @@ pub struct SsdConfig {
     /// Time of a flush beyond draining the buffer.
     #[serde(default)]
     pub flush_ns: Nanos,
+    /// What the drive draws; without it nothing is known of its energy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<SsdPowerConfig>,
 }
 
 /// Dies of a drive: their number and a time share a word of 64 bits where events are ordered.
@@ -141,7 +145,10 @@ impl SsdConfig {
         if self.over_provisioning_ppm == 0 {
             return invalid("over_provisioning_ppm must be above 0: cleaning needs room");
         }
-        Ok(())
+        match self.power.as_ref().map(SsdPowerConfig::check) {
+            Some(Err(what)) => invalid(what),
+            _ => Ok(()),
+        }
     }
 
     /// Slots of all commands, and those of writes alone.

@@ -66,6 +66,10 @@ impl Ssd {
     /// Takes a request at the present.
     pub(super) fn accept(&mut self, request: Request) {
         let now = self.clock.now();
+        if let Some(power) = &mut self.power {
+            self.controller_free_at = self.controller_free_at.max(now + power.exit_time(now));
+            power.note(true, now);
+        }
         let queue = self.queue_of(request.operation);
         if self.free_slots[queue] == 0 {
             self.waiting[queue].push_back((now, request));
@@ -143,6 +147,12 @@ impl Ssd {
         let idle_from = self.present();
         if !self.has_events() && !self.has_requests() && time > idle_from {
             self.ftl.idle(&mut self.nand, idle_from, time);
+            // Where the layer cleaned, the chips' time went on to the end of that.
+            let worked_until = self.present();
+            if let Some(power) = self.power.as_mut().filter(|_| worked_until > idle_from) {
+                power.note(true, idle_from);
+                power.note(false, worked_until);
+            }
         }
         self.nand.at(time);
         self.hear_all();
@@ -154,6 +164,15 @@ impl Ssd {
 
     /// Handles the next event, if it comes by `until`.
     pub(super) fn step_by(&mut self, until: Nanos) -> bool {
+        let has_stepped = self.handle_next(until);
+        if self.power.is_some() {
+            let (now, is_active) = (self.present(), self.has_requests() || self.has_events());
+            self.power.as_mut().expect("it was just there").note(is_active, now);
+        }
+        has_stepped
+    }
+
+    fn handle_next(&mut self, until: Nanos) -> bool {
         let of_chips = self.nand.next_event();
         let of_drive = self.events.peek().map(|Reverse((time, ..))| *time);
         let time = match (of_chips, of_drive) {

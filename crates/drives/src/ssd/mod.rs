@@ -18,6 +18,7 @@
 //! 5. Where requests wait and nothing is in flight, rows that nobody fills are programmed, padded.
 
 mod config;
+mod energy;
 mod flow;
 mod inside;
 mod power;
@@ -29,16 +30,18 @@ mod write_buffer;
 mod writes;
 
 pub use config::SsdConfig;
+pub use energy::{PowerStateConfig, SsdPowerConfig};
 
 pub use inside::{Inside, LinkUse};
 
 use crate::profile::{Drive, MakeConfig, MakeError, ProfileError, SimOptions};
 use crate::raw_flash::NandFlash;
-use nandu_base::{Lpn, Nanos, Picojoules, VirtualClock, to_index, to_u32};
+use energy::PowerAccount;
+use nandu_base::{Lpn, Nanos, VirtualClock, to_index, to_u32};
 use nandu_device::queue::InFlight;
 use nandu_device::{
-    Completion, CompletionQueue, Counters, Device, DeviceError, DeviceInfo, FlashUse, Geometry,
-    Rejected, Request, TimeSource,
+    Completion, CompletionQueue, Counters, Device, DeviceError, DeviceInfo, EnergyParts, FlashUse,
+    Geometry, Rejected, Request, TimeSource,
 };
 use nandu_ftl::{Ftl, FtlError};
 use nandu_nand::NandArray;
@@ -121,6 +124,8 @@ pub struct Ssd {
     read_ahead: ReadAhead,
     counters: Counters,
     controller_busy: Nanos,
+    /// What the drive draws, where its profile says so.
+    power: Option<PowerAccount>,
     power_is_on: bool,
 }
 
@@ -222,6 +227,7 @@ impl Ssd {
             read_ahead: ReadAhead::default(),
             counters: Counters::default(),
             controller_busy: Nanos::ZERO,
+            power: config.power.clone().map(PowerAccount::new),
             power_is_on: true,
             config: config.clone(),
         })
@@ -350,13 +356,17 @@ impl Device for Ssd {
     fn counters(&self) -> Counters {
         let mut commands = *self.nand.counters();
         (commands.host_read_pages, commands.host_write_pages) = self.ftl.host_pages();
-        let energy = self.nand.energy();
         Counters {
             busy: self.controller_busy + self.nand.busy(),
-            energy: (energy > Picojoules::ZERO).then_some(energy),
+            energy: self.energy_by(Nanos::ZERO),
             flash: Some(FlashUse { commands, wear: self.nand.wear() }),
             ..self.counters
         }
+    }
+
+    fn energy_by(&self, time: Nanos) -> Option<EnergyParts> {
+        let now = time.max(self.clock.now());
+        self.power.as_ref().map(|power| power.parts(now, &self.nand.chip_energy()))
     }
 }
 

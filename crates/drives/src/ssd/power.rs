@@ -45,6 +45,9 @@ impl Ssd {
         self.buffer = Self::empty_buffer(&self.config, self.unit_bytes);
         self.read_ahead = ReadAhead::default();
         self.power_is_on = false;
+        if let Some(power) = &mut self.power {
+            power.cut(at);
+        }
         Ok(())
     }
 
@@ -77,6 +80,9 @@ impl Ssd {
         self.controller_free_at = ready_at;
         (self.link_in_free_at, self.link_out_free_at) = (ready_at, ready_at);
         self.power_is_on = true;
+        if let Some(power) = &mut self.power {
+            power.restore(now, ready_at);
+        }
         Ok(ready_at)
     }
 

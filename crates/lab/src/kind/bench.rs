@@ -12,7 +12,7 @@ use super::site::page_cache::{Cached, PageCacheOrder};
 use crate::error::LabError;
 use crate::run::{LocalTarget, RunObserver};
 use nandu_base::{ByteCount, Nanos, Rng};
-use nandu_device::{Device, DeviceInfo, TimeSource};
+use nandu_device::{Device, DeviceInfo, MeteredDevice, PowerLog, TimeSource};
 use nandu_drives::profile::{Profile, SimOptions};
 use nandu_probe::{Access, Area, Limit, Pattern, PatternResult, Preparation, ProbeError};
 use nandu_probe::{prepare, run_pattern, text};
@@ -168,6 +168,8 @@ pub struct Bench<'a> {
     pub(crate) local_subject: Option<Subject>,
     pub(crate) observer: &'a mut dyn RunObserver,
     pub(crate) notes: Vec<String>,
+    /// What simulated drives tell that a step opens.
+    pub(crate) power: PowerLog,
 }
 
 impl Bench<'_> {
@@ -206,7 +208,7 @@ impl Bench<'_> {
         work: impl FnOnce(&mut Subject, &mut dyn RunObserver) -> Result<T, ProbeError>,
     ) -> Result<T, LabError> {
         let seed = Rng::for_part(self.seed, step).next_u64();
-        let opened = open_simulated(profile, scale, seed);
+        let opened = open_simulated(profile, scale, seed, &self.power);
         let mut subject = opened.map_err(|error| LabError::step(step, &error))?;
         outcome_of(step, work(&mut subject, self.observer))
     }
@@ -232,7 +234,12 @@ fn open_local(local: &LocalTarget<'_>, seed: u64) -> Result<Subject, String> {
     Ok(Subject { device, area, needs_filling: true, seed, is_fresh: false, cache: None })
 }
 
-fn open_simulated(profile: &Profile, scale: &Scale, seed: u64) -> Result<Subject, String> {
+fn open_simulated(
+    profile: &Profile,
+    scale: &Scale,
+    seed: u64,
+    power: &PowerLog,
+) -> Result<Subject, String> {
     let needs_filling = profile.needs_filling().map_err(|error| error.to_string())?;
     let whole = profile.geometry.capacity();
     let capacity = if needs_filling { Some(scale.flash_capacity) } else { scale.disk_capacity };
@@ -240,6 +247,7 @@ fn open_simulated(profile: &Profile, scale: &Scale, seed: u64) -> Result<Subject
     let device = profile
         .open(SimOptions { capacity, seed, keep_data: false })
         .map_err(|error| error.to_string())?;
+    let device: Box<dyn Device + Send> = Box::new(MeteredDevice::tallied(device, power.clone()));
     let Some(file) = scale.disk_file.as_ref().filter(|_| !needs_filling) else {
         let area = Area::default();
         return Ok(Subject { device, area, needs_filling, seed, is_fresh: false, cache: None });

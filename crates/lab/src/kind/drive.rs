@@ -14,7 +14,7 @@ use crate::error::LabError;
 use crate::outcome::Series;
 use crate::run::RunObserver;
 use nandu_base::{ByteCount, Rng};
-use nandu_device::{Device, TimeSource};
+use nandu_device::{Device, MeteredDevice, TimeSource};
 use nandu_drives::profile::{Profile, SimOptions};
 use nandu_probe::{Access, Limit, Pattern, Preparation, ProbeError, prepare, run_pattern};
 use serde::{Deserialize, Serialize};
@@ -115,9 +115,10 @@ pub(crate) fn on_drive<T>(
     let seed = Rng::for_part(bench.seed, step).next_u64();
     let profile = variant.profile(name).map_err(|error| LabError::step(step, &error))?;
     let options = SimOptions { capacity: Some(capacity), seed, keep_data: false };
-    let mut device = profile.open(options).map_err(|error| LabError::step(step, &error))?;
+    let device = profile.open(options).map_err(|error| LabError::step(step, &error))?;
+    let mut device = MeteredDevice::tallied(device, bench.power.clone());
     assert_eq!(device.info().time_source, TimeSource::Virtual, "simulated drives only");
-    let mut subject = Subject { device: device.as_mut(), observer: bench.observer, seed };
+    let mut subject = Subject { device: &mut device, observer: bench.observer, seed };
     match work(&mut subject) {
         Ok(value) => Ok(value),
         Err(ProbeError::Cancelled) => Err(LabError::Cancelled { finished_count: 0, step_count: 0 }),

@@ -286,6 +286,7 @@ mod tests {
             local_subject: None,
             observer: &mut observer,
             notes: Vec::new(),
+            power: nandu_device::PowerLog::default(),
         };
         let steps = 0..jobs.steps().len();
         let all = steps.flat_map(|step| jobs.run_step(step, &mut bench).unwrap());

@@ -15,6 +15,7 @@ pub mod clients;
 pub mod closed_form;
 pub mod dispersal;
 pub mod drive;
+pub mod energy;
 pub mod engine_set;
 pub mod file_system;
 pub mod five_minutes;
@@ -62,6 +63,8 @@ pub enum ExperimentKind {
     ClosedForm(closed_form::ClosedForm),
     /// Layouts of blocks over several chips or disks.
     Dispersal(dispersal::Dispersal),
+    /// What machines drew, and work for a joule.
+    Energy(energy::Energy),
     /// How long a page may rest in memory, by prices.
     FiveMinutes(five_minutes::FiveMinutes),
     /// Files behind a kernel's page cache.
@@ -120,6 +123,16 @@ pub trait Measurement {
         self.targets()
     }
 
+    /// Models of machines that it adds to what drives draw, which decide its results, too.
+    fn hosts(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Whether a series of it is energy, so that what drives draw decides it, too.
+    fn tells_energy(&self) -> bool {
+        false
+    }
+
     /// Names of all series that it may measure.
     fn series_names(&self) -> Vec<String>;
 
@@ -151,6 +164,7 @@ impl ExperimentKind {
             Self::Clients(kind) => kind,
             Self::ClosedForm(kind) => kind,
             Self::Dispersal(kind) => kind,
+            Self::Energy(kind) => kind,
             Self::FiveMinutes(kind) => kind,
             Self::FileSystem(kind) => kind,
             Self::IndexJoin(kind) => kind,
@@ -185,6 +199,7 @@ impl ExperimentKind {
             Self::Clients(_) => "clients",
             Self::ClosedForm(_) => "closed_form",
             Self::Dispersal(_) => "dispersal",
+            Self::Energy(_) => "energy",
             Self::FiveMinutes(_) => "five_minutes",
             Self::FileSystem(_) => "file_system",
             Self::IndexJoin(_) => "index_join",

@@ -515,6 +515,7 @@ mod tests {
             local_subject: None,
             observer: &mut observer,
             notes: Vec::new(),
+            power: nandu_device::PowerLog::default(),
         };
         let steps = 0..simulation.steps().len();
         let all = steps.flat_map(|step| simulation.run_step(step, &mut bench).unwrap());

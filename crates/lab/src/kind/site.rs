@@ -24,7 +24,7 @@ use crate::run::RunObserver;
 use nandu::{DirectoryOptions, DirectoryVolume};
 use nandu_array::{ArrayConfig, ArrayDevice, MEMBER_COUNT_MAX, StandardLayout, WriteReturn};
 use nandu_base::{ByteCount, Nanos, Rng};
-use nandu_device::{Device, Request, SharedDevice};
+use nandu_device::{Device, MeteredDevice, Request, SharedDevice};
 use nandu_drives::profile::{Profile, SimOptions};
 use nandu_load::LoadObserver;
 use nandu_probe::{Area, Preparation, ProbeError, prepare, text};
@@ -197,7 +197,13 @@ impl SiteDrive {
         self.profile(name)?.open(options).map_err(|error| error.to_string())
     }
 
-    fn open(&self, name: &str, seed: u64) -> Result<Box<dyn Device + Send>, String> {
+    /// Whether its drives say what they use.
+    pub(crate) fn tells_energy(&self, name: &str) -> Result<bool, String> {
+        let figures = self.profile(name)?.figures();
+        Ok(figures.iter().any(|figure| figure.path.contains(".power.")))
+    }
+
+    pub(crate) fn open(&self, name: &str, seed: u64) -> Result<Box<dyn Device + Send>, String> {
         if self.member_count == 1 {
             return self.open_member(name, seed);
         }
@@ -272,7 +278,8 @@ impl Site {
                 None => return Ok(None),
             }
         } else {
-            let mut data = drive.open(name, seed).map_err(error)?;
+            let data = drive.open(name, seed).map_err(error)?;
+            let mut data: Held = Box::new(MeteredDevice::tallied(data, bench.power.clone()));
             if drive.needs_filling(name).map_err(error)? {
                 fill(data.as_mut(), step, bench.observer)?;
             }

@@ -14,7 +14,8 @@
 //!   tree) and `.index_height` (its levels above the leaves);
 //! - `DRIVE.VARIANT.MAPPING.MIX.tps`, `.faults` (pages read for a thousand transactions) and, of mixes with
 //!   writers, `.log_bytes` (of the log for each transaction that changes something). `MIX` is `readers`, or
-//!   `mix10` for 10 % of writers.
+//!   `mix10` for 10 % of writers. Of drives with a host, `.watts` (mean, of both) and `.per_joule`
+//!   (transactions).
 //!
 //! 1. All mappings, drives and variants get the same transactions, which follow from the seed, size and mix.
 //! 2. The mixes of a size come one after the other to one database, by their share of writers. The pool is
@@ -33,7 +34,8 @@ use crate::outcome::Series;
 use nandu_base::{ByteCount, Nanos, Rng};
 use nandu_bench::tpox::TpoxRun;
 use nandu_bench::{BenchError, Clock, Load, Plan, SwitchKind, Watch};
-use nandu_device::{Geometry, MemoryConfig, MemoryDevice};
+use nandu_device::{EnergyReport, Geometry, MemoryConfig, MemoryDevice};
+use nandu_energy::{Host, ProcessorUse};
 use nandu_load::{Tpox, TpoxCollection, TpoxObserver};
 use nandu_probe::text;
 use nandu_storage::database::Isolation;
@@ -62,6 +64,9 @@ pub struct TpoxMix {
     /// How long a transaction computes, with which settings of the engine.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub variants: BTreeMap<String, TpoxVariant>,
+    /// Models of the machines around drives, by the drive's name; with it energy is told.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hosts: BTreeMap<String, String>,
     /// How documents are stored.
     pub mappings: Vec<MappingKind>,
     /// Sizes of the documents, rising.
@@ -128,6 +133,12 @@ fn megabytes(size: ByteCount) -> f64 {
 }
 
 impl TpoxMix {
+    /// The machine around drive `name`, if there is a model of it.
+    pub(super) fn host_of(&self, name: &str) -> Result<Option<Host>, String> {
+        let host = self.hosts.get(name).map(|host| Host::load(host)).transpose();
+        host.map_err(|error| format!("`hosts`: {error}"))
+    }
+
     fn each_step(&self) -> Vec<Step<'_>> {
         let mut steps: Vec<Step<'_>> =
             self.mappings.iter().map(|&mapping| (mapping, None)).collect();
@@ -165,6 +176,10 @@ impl TpoxMix {
             if mix > 0 {
                 series.push(of(format!("{stem}.log_bytes"), "B"));
             }
+            if self.hosts.contains_key(drive) {
+                series.push(of(format!("{stem}.watts"), "W"));
+                series.push(of(format!("{stem}.per_joule"), "1/J"));
+            }
         }
         series
     }
@@ -195,7 +210,7 @@ impl TpoxMix {
         step: &str,
         site: &Site,
         (size, mapping): (ByteCount, MappingKind),
-        variant: &TpoxVariant,
+        (variant, host): (&TpoxVariant, Option<&Host>),
     ) -> Result<Vec<f64>, LabError> {
         let error = |error: BenchError| LabError::step(step, &error);
         let engine = |error| LabError::step(step, &BenchError::Storage(error));
@@ -223,7 +238,7 @@ impl TpoxMix {
             // Whatever mapping and drive, the same transactions.
             let part = format!("{} {}", size.0, mix_name(mix));
             let run = run(mix, Rng::for_part(bench.seed, &part).next_u64());
-            found.extend(self.at_work(&database, &run, variant).map_err(error)?);
+            found.extend(self.at_work(&database, &run, (variant, host)).map_err(error)?);
         }
         database.close().map_err(engine)?;
         Ok(found)
@@ -234,7 +249,7 @@ impl TpoxMix {
         &self,
         database: &Database,
         run: &TpoxRun,
-        variant: &TpoxVariant,
+        (variant, host): (&TpoxVariant, Option<&Host>),
     ) -> Result<Vec<f64>, BenchError> {
         let client_count = variant.clients.unwrap_or(1);
         let plan = Plan {
@@ -256,6 +271,18 @@ impl TpoxMix {
         if run.write_percent > 0 {
             let write_count = load.counts().write_transaction_count.max(1);
             found.push(outcome.log_bytes as f64 / write_count as f64);
+        }
+        if let Some(host) = host {
+            let busy = Nanos(plan.processor_time.0 * outcome.operation_count);
+            let energy = outcome.energy.map(|drive| {
+                host.with_drives(drive, ProcessorUse { busy }, outcome.operation_count)
+            });
+            // What is not told is no number, which the experiment shows as missing.
+            let told = |of: fn(&EnergyReport) -> Option<f64>| {
+                energy.as_ref().and_then(of).unwrap_or(f64::NAN)
+            };
+            found.push(told(|energy| energy.mean_watts));
+            found.push(told(|energy| energy.operations_per_joule));
         }
         Ok(found)
     }
@@ -324,6 +351,15 @@ impl Measurement for TpoxMix {
             };
         }
         check_drives(&self.drives)?;
+        for name in self.hosts.keys() {
+            let Some(drive) = self.drives.get(name) else {
+                return Err(format!("`hosts` names `{name}`, which `drives` has not"));
+            };
+            self.host_of(name)?;
+            if !drive.tells_energy(name)? {
+                return Err(format!("`hosts` has one for `{name}`, whose profile has no power"));
+            }
+        }
         if let Some((name, _)) = self.drives.iter().find(|(_, drive)| drive.base == LOCAL) {
             return Err(format!("`{name}` must be simulated; on disks `nandu bench tpox` runs it"));
         }
@@ -347,6 +383,14 @@ impl Measurement for TpoxMix {
             checked.map_err(|error| format!("`memory`: {error}"))?;
         }
         Ok(())
+    }
+
+    fn hosts(&self) -> Vec<String> {
+        self.hosts.values().cloned().collect()
+    }
+
+    fn tells_energy(&self) -> bool {
+        !self.hosts.is_empty()
     }
 
     fn targets(&self) -> Vec<String> {
@@ -377,11 +421,14 @@ impl Measurement for TpoxMix {
             return self.footprints(bench, step, mapping);
         };
         let mut series = self.series_of((mapping, place));
+        let host =
+            self.host_of(name).map_err(|message| LabError::Step { step: step.clone(), message })?;
         for &size in &self.sizes {
             check_cancelled(bench)?;
             let site = Site::prepare(bench, step, (name, drive), None)?;
             let site = site.expect("a simulated drive is always there");
-            let found = self.measure(bench, step, &site, (size, mapping), variant)?;
+            let found =
+                self.measure(bench, step, &site, (size, mapping), (variant, host.as_ref()))?;
             for (series, value) in series.iter_mut().zip(found) {
                 series.points.push((megabytes(size), value));
             }

@@ -37,8 +37,8 @@ use crate::{FileId, Lsn, StorageError};
 use extents::{Extent, FreeUnits};
 use nandu_base::{Nanos, to_index, to_u32};
 use nandu_device::{
-    Completion, CompletionQueue, Counters, Device, DeviceError, IoBuffer, Operation, Request,
-    TimeSource,
+    Completion, CompletionQueue, Counters, Device, DeviceError, EnergyParts, IoBuffer, Operation,
+    Request, TimeSource,
 };
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -693,6 +693,10 @@ impl Volume for DeviceVolume {
 
     fn counters(&self) -> Counters {
         self.device.counters()
+    }
+
+    fn energy_by(&self, time: Nanos) -> Option<EnergyParts> {
+        self.device.energy_by(time)
     }
 }
 

@@ -20,7 +20,7 @@ use super::{FileRequest, PastQueue, Volume};
 use crate::plant::{EngineBug, is_planted};
 use crate::{FileId, Lsn, StorageError};
 use nandu_base::Nanos;
-use nandu_device::{Completion, Counters, Operation, TimeSource};
+use nandu_device::{Completion, Counters, EnergyParts, Operation, TimeSource};
 use std::sync::{Arc, OnceLock};
 
 /// Why a volume is left alone, for all who hold it.
@@ -205,6 +205,10 @@ impl Volume for GuardedVolume {
 
     fn counters(&self) -> Counters {
         self.inner.counters()
+    }
+
+    fn energy_by(&self, time: Nanos) -> Option<EnergyParts> {
+        self.inner.energy_by(time)
     }
 
     fn is_read_only(&self) -> bool {

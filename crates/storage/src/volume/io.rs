@@ -202,7 +202,8 @@ impl Io {
     /// What the devices below have done so far, added up.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.look(Volume::counters)
+        let now = self.present();
+        self.look(|volume| Counters { energy: volume.energy_by(now), ..volume.counters() })
     }
 
     /// Whether nothing can be changed.

@@ -18,7 +18,7 @@
 
 use crate::{FileId, Lsn, StorageError};
 use nandu_base::Nanos;
-use nandu_device::{Completion, Counters, IoBuffer, Operation, TimeSource};
+use nandu_device::{Completion, Counters, EnergyParts, IoBuffer, Operation, TimeSource};
 use std::sync::Arc;
 
 pub mod device_volume;
@@ -183,6 +183,11 @@ pub trait Volume: Send {
 
     /// What the devices below have done so far, added up.
     fn counters(&self) -> Counters;
+
+    /// Energy that they have used by `time`, where they model it: see [`nandu_device::Device::energy_by`].
+    fn energy_by(&self, _time: Nanos) -> Option<EnergyParts> {
+        self.counters().energy
+    }
 
     /// Whether nothing can be changed.
     fn is_read_only(&self) -> bool {

@@ -9,7 +9,8 @@
 use super::ycsb::YcsbReport;
 use crate::failure::Failure;
 use nandu_base::{ByteCount, fnv1a};
-use nandu_lab::outcome::{Axis, Cell, Figure, Grid, Outcome, Series, Trace};
+use nandu_device::EnergyReport;
+use nandu_lab::outcome::{Axis, Cell, Figure, Grid, Outcome, Series, StepEnergy, Trace};
 use nandu_lab::{Meta, keep, write_report};
 use std::path::{Path, PathBuf};
 
@@ -69,7 +70,12 @@ fn outcome_of(report: &YcsbReport<'_>) -> Outcome {
         series: series_of(report),
         published: Vec::new(),
         notes: Vec::new(),
+        energy: report.outcome.energy.iter().map(energy_of).collect(),
     }
+}
+
+fn energy_of(energy: &EnergyReport) -> StepEnergy {
+    StepEnergy { step: "clients".into(), energy: energy.clone() }
 }
 
 /// How it was measured, in words.

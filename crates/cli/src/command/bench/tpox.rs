@@ -1,5 +1,6 @@
 //! `nandu bench tpox`: the mix of queries and changes of XML documents that S004 ran.
 
+use super::cost::Cost;
 use super::{
     Place, RunArguments, at_work, check_times, clients_in_words, settings_of, tell_course,
     tell_outcome, tell_retries,
@@ -104,6 +105,8 @@ struct TpoxReport<'a> {
     programmed_bytes: Option<u64>,
     #[serde(flatten)]
     outcome: Outcome,
+    #[serde(flatten)]
+    cost: Cost,
     run: RunFacts,
 }
 
@@ -124,6 +127,7 @@ pub(super) fn run(arguments: &TpoxArguments, context: &Context) -> Result<(), Fa
     let text_bytes = TpoxCollection::ALL.map(|collection| tpox.expected_bytes(collection));
     // The largest mapping of the largest collection has five quarters of its text.
     let load_bytes = text_bytes.iter().sum::<u64>() / 4 * 5;
+    let cost_watch = arguments.run.cost_watch()?;
     let place = arguments.run.place(load_bytes, &settings, &context.interrupt)?;
     let database = place.database();
     let mix = TpoxRun {
@@ -146,11 +150,14 @@ pub(super) fn run(arguments: &TpoxArguments, context: &Context) -> Result<(), Fa
         let seed = mix.seed.wrapping_add(1);
         let queries = TpoxRun { seed, write_percent: 0, ..mix }.start();
         let plan = arguments.run.plan(arguments.warm_up);
-        at_work(database, Arc::new(queries), plan, &progress)?;
+        at_work(&place, Arc::new(queries), plan, &progress, None)?;
     }
     progress.step_done();
     let load = mix.start();
-    let outcome = at_work(database, Arc::new(Arc::clone(&load)), plan, &progress)?;
+    let mut cost = cost_watch.begin();
+    let clients = Arc::new(Arc::clone(&load));
+    let mut outcome = at_work(&place, clients, plan, &progress, Some(&mut cost))?;
+    let cost = cost.end(&mut outcome, &plan);
     progress.step_done();
     drop(progress);
     if outcome.was_stopped && outcome.operation_count == 0 {
@@ -159,13 +166,14 @@ pub(super) fn run(arguments: &TpoxArguments, context: &Context) -> Result<(), Fa
     let report = TpoxReport::new(
         (arguments, &mix, &plan),
         (&place, &settings),
-        (&stored, load.counts(), outcome),
+        (&stored, load.counts(), outcome, cost),
         RunFacts::since(context.started),
     );
     match arguments.run.json {
         true => context.output.json("bench tpox", &report)?,
         false => tell(&report, context)?,
     }
+    report.cost.check()?;
     if report.outcome.was_stopped {
         let done = report.outcome.operation_count;
         return Err(Failure::interrupted(format!("stopped after {done} transactions")));
@@ -177,7 +185,7 @@ impl<'a> TpoxReport<'a> {
     fn new(
         (arguments, mix, plan): (&'a TpoxArguments, &TpoxRun, &Plan),
         (place, settings): (&Place, &'a Settings),
-        (stored, counts, outcome): (&[ImportReport; 3], TpoxCounts, Outcome),
+        (stored, counts, outcome, cost): (&[ImportReport; 3], TpoxCounts, Outcome, Cost),
         run: RunFacts,
     ) -> Self {
         let count = outcome.operation_count.max(1) as f64;
@@ -205,6 +213,7 @@ impl<'a> TpoxReport<'a> {
                 .then(|| outcome.log_bytes as f64 / write_count as f64),
             programmed_bytes: place.programmed_bytes(&outcome),
             outcome,
+            cost,
             run,
         }
     }
@@ -244,10 +253,7 @@ fn tell(report: &TpoxReport<'_>, context: &Context) -> Result<(), Failure> {
         of_1000(outcome.read_count),
         of_1000(outcome.write_count),
     ))?;
-    if let Some(energy_pj) = outcome.energy_pj {
-        let joules = energy_pj as f64 / 1e12;
-        output.line(&format!("energy of the drive: {joules:.3} J"))?;
-    }
+    report.cost.tell(outcome, &output)?;
     if report.counts.write_transaction_count > 0 {
         tell_retries(&report.counts.retries, &output)?;
     }

@@ -1,5 +1,6 @@
 //! `nandu bench ycsb`: one of YCSB's core workloads.
 
+use super::cost::Cost;
 use super::{
     RunArguments, at_work, check_times, clients_in_words, report, settings_of, tell_course,
     tell_outcome, tell_retries,
@@ -105,6 +106,8 @@ pub(super) struct YcsbReport<'a> {
     pub(super) write_amplification: Option<f64>,
     #[serde(flatten)]
     pub(super) outcome: Outcome,
+    #[serde(flatten)]
+    pub(super) cost: Cost,
     pub(super) run: RunFacts,
 }
 
@@ -117,6 +120,7 @@ pub(super) fn run(arguments: &YcsbArguments, context: &Context) -> Result<(), Fa
     if let Some(directory) = &arguments.out {
         crate::output::check_folder(directory)?;
     }
+    let cost_watch = arguments.run.cost_watch()?;
     let place = arguments.run.place(arguments.load_bytes(), &settings, &context.interrupt)?;
     let database = place.database();
     let progress = Progress::new(context, 2);
@@ -132,7 +136,10 @@ pub(super) fn run(arguments: &YcsbArguments, context: &Context) -> Result<(), Fa
     database.drop_cached_pages()?;
     progress.step_done();
     let load = ycsb.start();
-    let outcome = at_work(database, Arc::new(Arc::clone(&load)), plan, &progress)?;
+    let mut cost = cost_watch.begin();
+    let clients = Arc::new(Arc::clone(&load));
+    let mut outcome = at_work(&place, clients, plan, &progress, Some(&mut cost))?;
+    let cost = cost.end(&mut outcome, &plan);
     progress.step_done();
     drop(progress);
     if outcome.was_stopped && outcome.operation_count == 0 {
@@ -162,6 +169,7 @@ pub(super) fn run(arguments: &YcsbArguments, context: &Context) -> Result<(), Fa
         write_amplification: (counts.record_written_bytes > 0)
             .then(|| written_bytes as f64 / counts.record_written_bytes as f64),
         outcome,
+        cost,
         run: RunFacts::since(context.started),
     };
     show(&report, arguments, context)
@@ -185,6 +193,7 @@ fn show(
         let page = context.output.strong(&page.display().to_string());
         context.output.line(&format!("\nreport: {page}"))?;
     }
+    report.cost.check()?;
     if report.outcome.was_stopped {
         let done = report.outcome.operation_count;
         return Err(Failure::interrupted(format!("stopped after {done} operations")));
@@ -239,5 +248,6 @@ fn tell(report: &YcsbReport<'_>, context: &Context) -> Result<(), Failure> {
         ))?;
         tell_retries(&report.counts.retries, &output)?;
     }
+    report.cost.tell(outcome, &output)?;
     tell_course(outcome, is_virtual, &output)
 }

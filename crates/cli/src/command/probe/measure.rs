@@ -8,6 +8,7 @@ use super::work::Work;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use nandu_base::Nanos;
+use nandu_device::{Counters, Device, EnergyReport, MeteredDevice, PowerLog};
 use nandu_drives::file::{cpu_time, machine_description};
 use nandu_drives::target::{OpenTarget, TargetDescription};
 use nandu_probe::{
@@ -39,9 +40,15 @@ pub(super) fn measure(
     }
     progress.set_step_count(work.step_count(&info));
     let (cpu_before, wall_before) = (cpu_time(), open.device().now());
-    let measured = do_work(&mut open, &work, progress)?;
+    let before = open.device().counters();
+    let log = PowerLog::default();
+    if let Some(energy) = before.energy {
+        log.begin(wall_before, energy.total());
+    }
+    let measured = do_work(open.device_mut(), (&work, &log), progress)?;
     let cpu_spent = cpu_time().since(cpu_before).total();
     let ended_at = open.device().now();
+    let energy = energy_since(&before, &open.device().counters(), (wall_before, ended_at), &log);
     let wall_spent = ended_at.saturating_sub(wall_before);
     let Measured { results, bursts, endurance, steady_state, streams } = measured;
     // Rounds before the steady state are shown, but they are not what the device sustains.
@@ -83,17 +90,40 @@ pub(super) fn measure(
         endurance,
         steady_state,
         inside: open.inside().and_then(|inside| InsideReport::of(&inside, ended_at)),
+        energy,
         findings,
         notes,
     })
 }
 
+/// What a device used from the beginning to the end of a probe, where it says so; preparations included.
+fn energy_since(
+    before: &Counters,
+    after: &Counters,
+    (from, to): (Nanos, Nanos),
+    log: &PowerLog,
+) -> Option<EnergyReport> {
+    let used = after.energy?.since(&before.energy?);
+    let request_count = after.request_count() - before.request_count();
+    let mut report = EnergyReport::of_model(&used, to.saturating_sub(from), request_count);
+    report.watts_over_time = log.end(to, after.energy?.total());
+    Some(report)
+}
+
 fn do_work(
-    open: &mut OpenTarget,
-    work: &Work,
+    device: &mut dyn Device,
+    (work, log): (&Work, &PowerLog),
     progress: &mut Progress,
 ) -> Result<Measured, Failure> {
-    let device = open.device_mut();
+    // Who tells no energy is not looked at, so that nothing stands before a real device.
+    let mut metered;
+    let device: &mut dyn Device = match device.counters().energy {
+        Some(_) => {
+            metered = MeteredDevice::new(device, log.clone());
+            &mut metered
+        }
+        None => device,
+    };
     let (mut results, mut bursts, mut endurance) = (Vec::new(), Vec::new(), None);
     for plan in &work.plans {
         let watcher = progress.clone();

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use nandu_base::Nanos;
 use nandu_base::units::three_digits;
 use nandu_base::words::wrap;
-use nandu_device::DeviceInfo;
+use nandu_device::{DeviceInfo, EnergyReport};
 use nandu_drives::file::{DiskDescription, MachineDescription};
 use nandu_probe::profile::FIT_ERROR_MAX;
 use nandu_probe::table::{
@@ -40,6 +40,8 @@ pub(super) struct ProbeReport {
     pub(super) endurance: Option<EnduranceResult>,
     /// Of the steady-state series only; its rounds are the runs of the only result.
     pub(super) steady_state: Option<SteadyStateReport>,
+    /// What the device used, where it says so, preparations included.
+    pub(super) energy: Option<EnergyReport>,
     /// Of a simulated solid-state drive only.
     pub(super) inside: Option<InsideReport>,
 }
@@ -62,6 +64,7 @@ pub(super) fn print(report: &ProbeReport, context: &Context) -> Result<(), Failu
     if let (Some(steady), Some(result)) = (&report.steady_state, report.results.first()) {
         steady.print(result, context)?;
         print_inside(report, context)?;
+        print_energy(report, context)?;
         return print_findings(report, context);
     }
     if let Some(profile) = &report.profile {
@@ -81,7 +84,15 @@ pub(super) fn print(report: &ProbeReport, context: &Context) -> Result<(), Failu
         print_endurance(endurance, context)?;
     }
     print_inside(report, context)?;
+    print_energy(report, context)?;
     print_findings(report, context)
+}
+
+fn print_energy(report: &ProbeReport, context: &Context) -> Result<(), Failure> {
+    report.energy.as_ref().map_or(Ok(()), |energy| {
+        context.output.line("")?;
+        context.output.line(&format!("energy, {}", energy.line()))
+    })
 }
 
 fn print_inside(report: &ProbeReport, context: &Context) -> Result<(), Failure> {

@@ -305,7 +305,9 @@ fn float_figures() -> Vec<Figure<f64>> {
         ("drive_writes_per_day", |report| {
             report.lifetime.as_ref().map_or(f64::NAN, |lifetime| lifetime.drive_writes_per_day)
         }),
-        ("energy_joules", |report| report.energy.as_ref().map_or(f64::NAN, |energy| energy.joules)),
+        ("energy_joules", |report| {
+            report.energy.as_ref().map_or(f64::NAN, |energy| energy.report.joules)
+        }),
         ("requests_per_second", |report| report.requests_per_second),
         ("die_utilisation", |report| report.die_utilisation),
         ("die_held_share_mean", |report| mean(&report.die_held_share)),

@@ -192,8 +192,8 @@ fn print_wear(report: &SimReport, context: &Context) -> Result<(), Failure> {
         lines.push((
             "energy",
             format!(
-                "{} J, {} nJ for each byte of the host",
-                three_digits(energy.joules),
+                "chips, {}; {} nJ for each byte of the host",
+                energy.report.line(),
                 three_digits(energy.nanojoules_per_host_byte)
             ),
         ));

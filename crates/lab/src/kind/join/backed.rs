@@ -19,7 +19,8 @@ use super::processor::{Cpu, Meter, Processor};
 use crate::error::LabError;
 use nandu_base::{ByteCount, Nanos, Rng};
 use nandu_device::{
-    Completion, Counters, Device, DeviceError, DeviceInfo, IoBuffer, Operation, Rejected, Request,
+    Completion, Counters, Device, DeviceError, DeviceInfo, EnergyParts, IoBuffer, Operation,
+    Rejected, Request,
 };
 use nandu_drives::profile::SimOptions;
 use std::collections::{BTreeMap, VecDeque};
@@ -318,6 +319,10 @@ impl Device for Backed {
 
     fn counters(&self) -> Counters {
         self.drive.counters()
+    }
+
+    fn energy_by(&self, time: Nanos) -> Option<EnergyParts> {
+        self.drive.energy_by(time)
     }
 }
 

@@ -1,0 +1,171 @@
+//! What a run cost in energy: drives and host by their models, or a meter.
+//!
+//! ```text
+//!   drives' counters ─┬─ --host NAME ─► energy, source model
+//!   RAPL, where it can be read ───────┬► meter
+//!   --meter FILE.csv, after the run ──┘
+//! ```
+//!
+//! 1. Nothing is made up: what no model and no meter tells is absent, and `meter` is `none`.
+//! 2. Meters are for runs on this machine's clock; a simulated drive's time is its own.
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::stopwatch::{Stopwatch, unix_seconds};
+use clap::Args;
+use nandu_base::Nanos;
+use nandu_bench::{Outcome, Plan};
+use nandu_device::{EnergyParts, EnergyReport};
+use nandu_drives::file::cpu_time;
+use nandu_energy::{Host, MeterError, ProcessorUse, Rapl, WallMeter, rapl};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// What else is in the energy of a run.
+#[derive(Debug, Args)]
+pub(super) struct CostArguments {
+    /// A model of the machine around the drive, by name or in a .toml file: its energy is added
+    #[arg(long, value_name = "HOST")]
+    host: Option<String>,
+    /// What a meter at the plug has written by the end of the run: lines of a time in seconds, a comma, watts
+    #[arg(long, value_name = "FILE.csv")]
+    meter: Option<PathBuf>,
+}
+
+/// Who looks at the energy of a run.
+pub(super) struct CostWatch {
+    host: Option<Host>,
+    file: Option<PathBuf>,
+    is_virtual: bool,
+}
+
+/// A run under way.
+pub(super) struct CostRun<'a> {
+    watch: &'a CostWatch,
+    rapl: Option<Rapl>,
+    stopwatch: Stopwatch,
+    began_at: f64,
+    processor_before: Nanos,
+}
+
+/// What a run cost, beside what its outcome says.
+#[derive(Debug, Serialize)]
+pub(super) struct Cost {
+    /// The model of the machine.
+    host: Option<String>,
+    /// What a meter told.
+    meter: MeterReport,
+    /// Why a meter told nothing that should have.
+    #[serde(skip)]
+    trouble: Option<MeterError>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum MeterReport {
+    Told(Box<EnergyReport>),
+    Nothing(&'static str),
+}
+
+impl CostArguments {
+    /// Who looks, on a simulated drive or on this machine's.
+    pub(super) fn watch(&self, is_virtual: bool) -> Result<CostWatch, Failure> {
+        if let (Some(file), true) = (&self.meter, is_virtual) {
+            let file = file.display();
+            let what =
+                format!("--meter {file}: no meter sees a simulated drive, whose time is its own");
+            return Err(Failure::input(what));
+        }
+        if let Some(file) = self.meter.as_deref().filter(|file| !file.is_file()) {
+            return Err(Failure::input(format!(
+                "--meter {}: there is no such file",
+                file.display()
+            )));
+        }
+        let load = |name: &String| Host::load(name).map_err(|error| wrong("--host", &error));
+        let host = self.host.as_ref().map(load).transpose()?;
+        Ok(CostWatch { host, file: self.meter.clone(), is_virtual })
+    }
+}
+
+impl CostWatch {
+    /// The run begins now.
+    pub(super) fn begin(&self) -> CostRun<'_> {
+        let meters = !self.is_virtual && self.file.is_none();
+        CostRun {
+            watch: self,
+            rapl: meters.then(|| Rapl::begin(Path::new(rapl::ROOT), Nanos::ZERO)).flatten(),
+            stopwatch: Stopwatch::start(),
+            began_at: unix_seconds(),
+            processor_before: cpu_time().total(),
+        }
+    }
+}
+
+impl CostRun<'_> {
+    /// Time passes.
+    pub(super) fn look(&mut self) {
+        let now = Nanos(self.stopwatch.nanos());
+        if let Some(rapl) = &mut self.rapl {
+            rapl.look(now);
+        }
+    }
+
+    /// The run is over: what it cost, to `outcome` and beside it.
+    pub(super) fn end(mut self, outcome: &mut Outcome, plan: &Plan) -> Cost {
+        let now = Nanos(self.stopwatch.nanos());
+        let processor = cpu_time().total().saturating_sub(self.processor_before);
+        let count = outcome.operation_count;
+        if let Some(host) = &self.watch.host {
+            let busy = match self.watch.is_virtual {
+                true => Nanos(plan.processor_time.0.saturating_mul(count)),
+                false => processor,
+            };
+            let drives = outcome.energy.take().unwrap_or_else(|| {
+                EnergyReport::of_model(&EnergyParts::default(), Nanos(outcome.elapsed_ns), count)
+            });
+            outcome.energy = Some(host.with_drives(drives, ProcessorUse { busy }, count));
+        }
+        let (told, trouble) = match &self.watch.file {
+            Some(file) => match self.read(file, now, count) {
+                Ok(report) => (Some(report), None),
+                Err(trouble) => (None, Some(trouble)),
+            },
+            None => (self.rapl.take().and_then(|rapl| rapl.end(now, count)), None),
+        };
+        let meter =
+            told.map_or(MeterReport::Nothing("none"), |report| MeterReport::Told(Box::new(report)));
+        Cost { host: self.watch.host.as_ref().map(|host| host.name.clone()), meter, trouble }
+    }
+
+    fn read(&self, file: &Path, now: Nanos, count: u64) -> Result<EnergyReport, MeterError> {
+        let meter = WallMeter::read(file)?;
+        let from = if meter.has_unix_times() { self.began_at } else { 0.0 };
+        meter.report(from, now.as_seconds_f64(), count)
+    }
+}
+
+impl Cost {
+    /// Tells what the run cost, a line for each who told it.
+    pub(super) fn tell(&self, outcome: &Outcome, output: &Output) -> Result<(), Failure> {
+        if let Some(energy) = &outcome.energy {
+            let of_drive = outcome.energy_pj.is_some();
+            let without =
+                if of_drive { "" } else { "; the drive, which tells nothing, is not in it" };
+            output.line(&format!("energy, {}{without}", energy.line()))?;
+        }
+        if let MeterReport::Told(energy) = &self.meter {
+            output.line(&format!("energy, {}", energy.line()))?;
+        }
+        Ok(())
+    }
+
+    /// Whether the meter told what it should.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        self.trouble.as_ref().map_or(Ok(()), |trouble| Err(wrong("--meter", trouble)))
+    }
+}
+
+fn wrong(option: &str, error: &dyn std::fmt::Display) -> Failure {
+    Failure::input(format!("{option}: {error}"))
+}

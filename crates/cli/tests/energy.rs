@@ -1,0 +1,132 @@
+//! Joules: of drives, hosts and meters, each with who told it, and nothing where nobody does.
+
+use crate::common::{failure_of, run, stdout_of};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+const YCSB: &str = "bench ycsb --workload c --records 500 --operations 300 --memory 256KiB";
+
+fn text_of(directory: &Path, words: &str) -> String {
+    stdout_of(directory, &words.split(' ').collect::<Vec<_>>())
+}
+
+fn json_of(directory: &Path, words: &str) -> Value {
+    serde_json::from_str(&text_of(directory, &format!("{words} --json"))).unwrap()
+}
+
+fn number(value: &Value, path: &str) -> f64 {
+    value.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path} of {value}"))
+}
+
+#[test]
+fn a_simulated_drive_tells_its_joules_by_part_and_over_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let words = format!("{YCSB} --device sim:supertalent-duradrive");
+    let document = json_of(directory.path(), &words);
+    let energy = &document["energy"];
+    assert_eq!(
+        (energy["source"].as_str(), document["meter"].as_str()),
+        (Some("model"), Some("none"))
+    );
+    assert_eq!(document["host"], Value::Null);
+    // It draws 0.9 W at work and nothing idle, and one client has it at work all the time.
+    let [joules, seconds] = ["/joules", "/seconds"].map(|path| number(energy, path));
+    assert!((joules / (0.9 * seconds) - 1.0).abs() < 0.01, "{energy}");
+    assert_eq!(number(energy, "/part_joules/active"), joules);
+    let per_joule = number(energy, "/operations_per_joule");
+    assert!((per_joule * joules - 300.0).abs() < 1e-6, "{energy}");
+    let watts = energy["watts_over_time"]["watts"].as_array().unwrap();
+    assert!((1..=32).contains(&watts.len()), "{energy}");
+    assert!(watts.iter().all(|watts| (0.0..0.91).contains(&watts.as_f64().unwrap())), "{energy}");
+    assert_eq!(number(&document, "/energy_pj"), (joules * 1e12).round());
+    let text = text_of(directory.path(), &words);
+    assert_eq!(
+        text.lines().filter(|line| line.starts_with("energy, model: ")).count(),
+        1,
+        "{text}"
+    );
+}
+
+#[test]
+fn a_drive_without_power_figures_tells_no_joules() {
+    let directory = tempfile::tempdir().unwrap();
+    let words = format!("{YCSB} --device sim:hama");
+    let document = json_of(directory.path(), &words);
+    assert_eq!((&document["energy"], &document["energy_pj"]), (&Value::Null, &Value::Null));
+    assert!(!text_of(directory.path(), &words).contains("energy"));
+}
+
+#[test]
+fn a_host_adds_its_base_load_and_its_processor() {
+    let directory = tempfile::tempdir().unwrap();
+    let words = format!("{YCSB} --processor-time 1ms --device sim:wd800aajs --host s004-disk");
+    let energy = &json_of(directory.path(), &words)["energy"];
+    let seconds = number(energy, "/seconds");
+    assert!((number(energy, "/part_joules/base") - 37.5 * seconds).abs() < 1e-6, "{energy}");
+    // One of two cores for a millisecond of each operation, at 35 W more for both.
+    let processor = 10.0 * seconds + 17.5 * 0.3;
+    assert!((number(energy, "/part_joules/processor") - processor).abs() < 1e-6, "{energy}");
+    let parts = energy["part_joules"].as_object().unwrap();
+    let sum: f64 = parts.values().map(|joules| joules.as_f64().unwrap()).sum();
+    assert!((sum / number(energy, "/joules") - 1.0).abs() < 1e-9, "{energy}");
+    let unknown = failure_of(directory.path(), &["bench", "ycsb", "--host", "s004-disc"], 2);
+    assert!(unknown.contains("did you mean `s004-disk`?"), "{unknown}");
+}
+
+#[test]
+fn on_a_disk_a_host_is_a_model_without_the_drive() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = text_of(directory.path(), &format!("{YCSB} --host desktop-2024"));
+    assert!(text.contains("the drive, which tells nothing, is not in it"), "{text}");
+    assert_eq!(json_of(directory.path(), YCSB)["energy"], Value::Null);
+}
+
+#[test]
+fn a_meters_file_is_read_and_what_is_wrong_with_it_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let place = path.join("data");
+    fs::create_dir(&place).unwrap();
+    let samples: String = (0..=3600).map(|second| format!("{second},60\n")).collect();
+    fs::write(path.join("plug.csv"), format!("time,W\n{samples}")).unwrap();
+    let words = format!("{YCSB} --device data --meter plug.csv");
+    let document = json_of(path, &words);
+    let meter = &document["meter"];
+    assert_eq!((meter["source"].as_str(), &document["energy"]), (Some("meter"), &Value::Null));
+    assert!((number(meter, "/mean_watts") - 60.0).abs() < 1e-6, "{meter}");
+    assert!(text_of(path, &words).contains("energy, meter: "));
+
+    fs::write(path.join("broken.csv"), "0,60\n1,60\n2,hot\n").unwrap();
+    let broken = format!("{YCSB} --device data --meter broken.csv");
+    let output = run(path, &broken.split(' ').collect::<Vec<_>>());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("broken.csv:3: watts is `hot`"), "{said}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("operations/s"), "the run is told");
+
+    let simulated = ["bench", "ycsb", "--device", "sim:hama", "--meter", "plug.csv"];
+    assert!(failure_of(path, &simulated, 2).contains("no meter sees a simulated drive"));
+    let missing = failure_of(path, &["bench", "ycsb", "--meter", "none.csv"], 2);
+    assert!(missing.contains("there is no such file"), "{missing}");
+}
+
+#[test]
+fn probe_and_sim_tell_joules_of_what_they_measure() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let probe = "probe sim:wd800aajs --size 1GB --request-count 20 --request-bytes 4KiB";
+    let energy = &json_of(path, probe)["energy"];
+    assert_eq!(energy["source"], "model");
+    let watts = number(energy, "/mean_watts");
+    assert!((7.5..12.5).contains(&watts), "{energy}");
+    assert!(number(energy, "/part_joules/seek") > 0.0);
+    assert!(text_of(path, probe).contains("energy, model: "));
+
+    let sim = "sim myers_slc --workload uniform:read=50 --physical-erase-blocks 64 --requests 1000";
+    let energy = &json_of(path, sim)["energy"];
+    assert_eq!(energy["source"], "model");
+    let parts = energy["part_joules"].as_object().unwrap();
+    assert!(parts.keys().all(|part| ["cells", "erase", "transfer"].contains(&part.as_str())));
+    assert!(number(energy, "/operations_per_joule") > 0.0 && number(energy, "/mean_watts") > 0.0);
+}

@@ -1,0 +1,357 @@
+//! Energy of simulated drives against the formula over their states, which is written here apart:
+//! S004's model, a sum over states of power times time, and figures for each command of a chip.
+
+use nandu_base::{ByteCount, Nanos, Picojoules, Rng};
+use nandu_device::testing::run;
+use nandu_device::{Device, EnergyParts, Request};
+use nandu_drives::profile::{Profile, SimOptions};
+
+const DISK: &str = r#"title = "A disk"
+kind = "hdd"
+capacity = "1GB"
+sector_bytes = 512
+[hdd]
+model = "simple"
+read_overhead_ns = 50000
+write_overhead_ns = 70000
+revolution_ns = 8000000
+seek_average_ns = 9000000
+outer_bytes_per_second = 50000000
+inner_bytes_per_second = 50000000
+[hdd.power]
+idle_milliwatts = 7500
+seek_milliwatts = 12500
+transfer_milliwatts = 12000
+"#;
+
+const STANDBY: &str = r"
+[hdd.power.standby]
+standby_after_ns = 60000000000
+standby_milliwatts = 1500
+spin_up_ns = 5000000000
+spin_up_milliwatts = 24000
+";
+
+const MECHANICS: &str = r#"
+[hdd.mechanics]
+seek_min_ns = 1700000
+seek_max_ns = 21000000
+seek_shape = "linear"
+head_count = 2
+head_switch_ns = 1000000
+zone_count = 16
+interface_bytes_per_second = 300000000
+command_queue_depth = 32
+[hdd.cache]
+read_segment_count = 2
+read_ahead_bytes = 2097152
+write_cache_bytes = 4194304
+write_extent_count_max = 32
+destage_delay_ns = 50000000
+"#;
+
+const FLASH: &str = r#"title = "A flash drive"
+kind = "ssd"
+capacity = "4MiB"
+sector_bytes = 512
+[ssd]
+chip = "myers_slc"
+channel_count = 2
+dies_per_channel = 2
+over_provisioning_ppm = 250000
+ftl = { kind = "page" }
+native_queue_depth = 8
+read_command_ns = 10000
+write_command_ns = 20000
+link_bytes_per_second = 100000000
+[ssd.power]
+idle_milliwatts = 400
+active_milliwatts = 2500
+"#;
+
+const STATES: &str = r"
+[[ssd.power.states]]
+milliwatts = 300
+after_idle_ns = 1000000
+entry_ns = 0
+exit_ns = 0
+is_operational = true
+[[ssd.power.states]]
+milliwatts = 50
+after_idle_ns = 100000000
+entry_ns = 2000000
+exit_ns = 3000000
+[[ssd.power.states]]
+milliwatts = 5
+after_idle_ns = 2000000000
+entry_ns = 10000000
+exit_ns = 40000000
+";
+
+fn open(text: &str) -> Box<dyn Device + Send> {
+    let profile = Profile::parse("drive", "drive.toml", text).unwrap();
+    profile.open(SimOptions { capacity: None, seed: 1, keep_data: false }).unwrap()
+}
+
+fn energy(device: &(dyn Device + Send)) -> EnergyParts {
+    device.counters().energy.unwrap()
+}
+
+/// Watts times seconds, in joules.
+fn joules(parts: &EnergyParts) -> f64 {
+    parts.total().0 as f64 / 1e12
+}
+
+fn assert_close(found: f64, expected: f64, what: &str) {
+    let off = (found / expected - 1.0).abs();
+    assert!(off < 0.01, "{what}: {found} J, the formula says {expected} J");
+}
+
+#[test]
+fn a_disk_uses_the_power_of_each_state_times_its_time() {
+    let mut disk = open(DISK);
+    let mut rng = Rng::new(3);
+    let (count, sectors) = (500_u64, 128_u32);
+    for id in 0..count {
+        let first = rng.below(1_900_000);
+        let request = if id % 2 == 0 { Request::read } else { Request::write };
+        run(&mut *disk, request(id, first, sectors, None));
+        if id % 50 == 0 {
+            disk.idle_until(disk.now() + Nanos::from_millis(700));
+        }
+    }
+    let seek_seconds = count as f64 * 0.009;
+    let transfer_seconds = count as f64 * f64::from(sectors) * 512.0 / 50e6;
+    let busy_seconds = count as f64 * (0.009 + 0.004 + (50e-6 + 70e-6) / 2.0) + transfer_seconds;
+    let seconds = busy_seconds + 10.0 * 0.7;
+    assert!((disk.now().as_seconds_f64() / seconds - 1.0).abs() < 1e-6);
+    let idle_seconds = seconds - seek_seconds - transfer_seconds;
+    let expected = 7.5 * idle_seconds + 12.5 * seek_seconds + 12.0 * transfer_seconds;
+    assert_close(joules(&energy(&*disk)), expected, "a disk");
+}
+
+#[test]
+fn an_idle_disk_uses_exactly_idle_power_and_one_that_stands_its_own() {
+    let mut disk = open(DISK);
+    disk.idle_until(Nanos::from_seconds(3600));
+    let expected =
+        EnergyParts { idle: Picojoules(7_500 * 3_600_000_000_000), ..Default::default() };
+    assert_eq!(energy(&*disk), expected);
+
+    let mut disk = open(&format!("{DISK}{STANDBY}"));
+    disk.idle_until(Nanos::from_seconds(3600));
+    let rested = energy(&*disk);
+    assert_eq!(rested.idle, Picojoules(7_500 * 60_000_000_000));
+    assert_eq!(rested.standby, Picojoules(1_500 * 3_540_000_000_000));
+    assert_eq!(rested.spin_up, Picojoules(0));
+}
+
+#[test]
+fn a_request_to_a_standing_disk_waits_until_the_platters_run() {
+    for model in ["simple", "detailed"] {
+        let text = DISK.replace("simple", model);
+        let text = format!("{text}{STANDBY}{}", if model == "simple" { "" } else { MECHANICS });
+        let mut disk = open(&text);
+        disk.idle_until(Nanos::from_seconds(100));
+        let from = disk.now();
+        // One that comes while the platters get up to speed waits for the rest.
+        disk.submit(from, Request::read(1, 1_000_000, 8, None)).unwrap();
+        disk.submit(from + Nanos::from_seconds(2), Request::read(2, 5_000, 8, None)).unwrap();
+        for _ in 0..2 {
+            let done = disk.next_completion(Nanos::MAX).unwrap();
+            assert!(done.completed_at > from + Nanos::from_seconds(5), "{model}: {done:?}");
+            assert!(done.completed_at < from + Nanos::from_millis(5_100), "{model}: {done:?}");
+        }
+        let woken = energy(&*disk);
+        assert_eq!(woken.standby, Picojoules(1_500 * 40_000_000_000), "{model}");
+        assert_eq!(woken.spin_up, Picojoules(24_000 * 5_000_000_000), "{model}");
+        let running = disk.now() - Nanos::from_seconds(45);
+        assert_eq!(woken.idle, Picojoules(7_500 * running.0), "{model}");
+        // The second does not: the platters run.
+        let next = run(&mut *disk, Request::read(3, 9_000, 8, None));
+        assert!(next.latency() < Nanos::from_millis(40), "{model}");
+    }
+}
+
+#[test]
+fn dirty_data_reach_the_platters_before_these_stop() {
+    let text = format!("{}{STANDBY}{MECHANICS}", DISK.replace("simple", "detailed"));
+    let mut disk = open(&text);
+    for id in 0..20 {
+        run(&mut *disk, Request::write(id, id * 90_000, 8, None));
+    }
+    let written_at = disk.now();
+    disk.idle_until(written_at + Nanos::from_seconds(200));
+    let rested = energy(&*disk);
+    // 20 seeks and revolutions after the writes were answered; then a minute; then it stands.
+    let standing = rested.standby.0 as f64 / 1_500.0 / 1e9;
+    assert!((139.0..140.0).contains(&standing), "{standing} s");
+    assert!(rested.seek > Picojoules(0));
+    let flush = run(&mut *disk, Request::flush(100));
+    assert!(
+        (5.0..5.001).contains(&flush.latency().as_seconds_f64()),
+        "nothing is dirty: {flush:?}"
+    );
+}
+
+#[test]
+fn flash_uses_power_by_state_and_its_chips_by_command() {
+    let mut drive = open(FLASH);
+    for id in 0..512 {
+        run(&mut *drive, Request::write(id, id * 16, 16, None));
+    }
+    drive.idle_until(drive.now() + Nanos::from_millis(100));
+    let (before, start) = (drive.counters(), drive.now());
+    let mut rng = Rng::new(5);
+    let mut busy = Nanos::ZERO;
+    for id in 0..400 {
+        busy += run(&mut *drive, Request::read(id, rng.below(1000) * 8, 4, None)).latency();
+        drive.idle_until(drive.now() + Nanos::from_micros(200));
+    }
+    let after = drive.counters();
+    let used = after.energy.unwrap().since(&before.energy.unwrap());
+    let seconds = (drive.now() - start).as_seconds_f64();
+    let reads = after.flash.unwrap().commands.since(&before.flash.unwrap().commands);
+    // 3.3 V x 25 mA x 20 us for each flash page; this chip's bus is folded in.
+    let page_joules = 3.3 * 0.025 * 20e-6;
+    let pages = reads.total(nandu_base::FlashOperation::Read) as f64;
+    let expected = 0.4 * seconds + 2.1 * busy.as_seconds_f64() + pages * page_joules;
+    assert_close(joules(&used), expected, "flash");
+    assert_eq!(used.active, Picojoules(2_100 * busy.0), "reads leave no work behind");
+    assert_eq!(used.idle, Picojoules(400 * (drive.now() - start).0));
+    assert!(used.cells > Picojoules(0) && used.erase == Picojoules(0));
+
+    // Where the figure was measured at the plug, the chips are in it.
+    let mut whole = open(&FLASH.replace("[ssd.power]", "[ssd.power]\nincludes_chips = true"));
+    run(&mut *whole, Request::write(1, 0, 16, None));
+    assert_eq!(energy(&*whole).cells, Picojoules(0));
+}
+
+#[test]
+fn chips_that_work_after_the_answer_keep_a_drive_at_work() {
+    let text = FLASH.replace("[ssd.power]", "write_buffer_bytes = 65536\n[ssd.power]");
+    let mut drive = open(&text);
+    let answered = run(&mut *drive, Request::write(1, 0, 64, None)).latency();
+    run(&mut *drive, Request::flush(2));
+    let until = drive.now();
+    drive.idle_until(until + Nanos::from_millis(50));
+    let active = energy(&*drive).active;
+    assert!(active >= Picojoules(2_100 * answered.0), "{active:?}");
+    assert!(active <= Picojoules(2_100 * until.0), "{active:?}");
+}
+
+#[test]
+fn a_drive_that_rests_goes_through_its_low_power_states_and_comes_back_late() {
+    let text = format!("{FLASH}{STATES}");
+    let second = 1_000_000_000;
+    let mut drive = open(&text);
+    run(&mut *drive, Request::write(1, 0, 16, None));
+    let usual = run(&mut *drive, Request::read(2, 0, 4, None)).latency();
+    // After so long a rest: how much later, and what the states used, each power times time.
+    let cases = [
+        (500_000, 0, 0),
+        (50_000_000, 0, 300 * 49_000_000),
+        (101_000_000, 1_000_000 + 3_000_000, 300 * 100_000_000),
+        (second, 3_000_000, 300 * 101_000_000 + 50 * (second - 102_000_000)),
+        (
+            10 * second,
+            40_000_000,
+            300 * 101_000_000
+                + 50 * (2_010_000_000 - 102_000_000)
+                + 5 * (10 * second - 2_010_000_000),
+        ),
+    ];
+    for (rest, later, low) in cases {
+        let before = energy(&*drive);
+        drive.idle_until(drive.now() + Nanos(rest));
+        let rested = energy(&*drive).since(&before);
+        assert_eq!(rested.standby, Picojoules(low), "after {rest} ns");
+        assert_eq!(rested.idle, Picojoules(400 * rest.min(1_000_000)), "after {rest} ns");
+        let latency = run(&mut *drive, Request::read(3, 0, 4, None)).latency();
+        assert_eq!(latency, usual + Nanos(later), "after {rest} ns");
+    }
+}
+
+#[test]
+fn energy_is_additive_over_phases() {
+    for text in [format!("{DISK}{STANDBY}"), format!("{FLASH}{STATES}")] {
+        let mut drive = open(&text);
+        let mut sum = EnergyParts::default();
+        let mut last = energy(&*drive);
+        let mut rng = Rng::new(9);
+        for id in 0..300 {
+            match rng.below(3) {
+                0 => {
+                    drive.idle_until(drive.now() + Nanos(rng.below(90_000_000_000)));
+                }
+                1 => {
+                    run(&mut *drive, Request::read(id, rng.below(8000), 4, None));
+                }
+                _ => {
+                    run(&mut *drive, Request::write(id, rng.below(8000), 4, None));
+                }
+            }
+            let reading = energy(&*drive);
+            let parts = reading.values().into_iter().zip(last.values());
+            assert!(parts.into_iter().all(|(now, then)| now >= then), "readings only grow");
+            sum += reading.since(&last);
+            last = reading;
+        }
+        assert_eq!(sum, last);
+    }
+}
+
+#[test]
+fn an_array_uses_what_its_members_use() {
+    let array = |members: &str| {
+        let text = format!(
+            "title = \"An array\"\nkind = \"array\"\ncapacity = \"64MiB\"\nsector_bytes = 512\n\
+             [array]\nlayout = \"stripe\"\nfragment_bytes = 65536\nmembers = [{members}]\n\
+             queue_depth = 16\nmember_error_count_max = 8\nmember_timeout_ns = 30000000000\n"
+        );
+        let profile = Profile::parse("array", "array.toml", &text).unwrap();
+        let capacity = Some(ByteCount::mib(64));
+        profile.open(SimOptions { capacity, seed: 1, keep_data: false }).unwrap()
+    };
+    let mut disks = array("\"wd800aajs*4\"");
+    let begin = disks.now();
+    let before = energy(&*disks);
+    disks.idle_until(begin + Nanos::from_seconds(10));
+    let idle = energy(&*disks).since(&before);
+    let profile = Profile::load("wd800aajs").unwrap();
+    let watts =
+        profile.figures().into_iter().find(|figure| figure.path == "hdd.power.idle_milliwatts");
+    let milliwatts: u64 = watts.unwrap().value.parse().unwrap();
+    assert_eq!(idle.total(), Picojoules(4 * milliwatts * 10_000_000_000));
+
+    let silent = array("\"wd800aajs\", \"dram-like\"");
+    assert_eq!(silent.counters().energy, None, "one of them says nothing");
+}
+
+#[test]
+fn a_profile_without_power_tells_no_joules() {
+    for text in [DISK, FLASH] {
+        let without = &text[..text.find("[hdd.power]").or(text.find("[ssd.power]")).unwrap()];
+        let mut drive = open(without);
+        run(&mut *drive, Request::write(1, 0, 16, None));
+        assert_eq!(drive.counters().energy, None);
+    }
+}
+
+#[test]
+fn figures_that_contradict_each_other_are_named() {
+    let cases = [
+        (FLASH.replace("active_milliwatts = 2500", "active_milliwatts = 399"), "active_milliwatts"),
+        (format!("{FLASH}{}", STATES.replace("= 300", "= 401")), "at most the milliwatts"),
+        (format!("{FLASH}{}", STATES.replace("= 100000000", "= 10")), "after_idle_ns"),
+        (format!("{FLASH}{}", STATES.replace("entry_ns", "enter_ns")), "entry_ns"),
+        (DISK.replace("seek_milliwatts = 12500", "seek_milliwatts = 7000"), "seek_milliwatts"),
+        (format!("{DISK}{}", STANDBY.replace("= 1500", "= 7501")), "standby_milliwatts"),
+        (format!("{DISK}{}", STANDBY.replace("= 60000000000", "= 0")), "standby_after_ns"),
+        (format!("{DISK}{}", STANDBY.replace("= 60000000000", "= 90000000000000")), "at most"),
+    ];
+    for (text, named) in cases {
+        let error = Profile::parse("drive", "drive.toml", &text).unwrap_err().to_string();
+        assert!(error.contains(named), "{error} does not name {named}");
+    }
+}

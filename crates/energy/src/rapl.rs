@@ -1,0 +1,257 @@
+//! The energy counters of processors (RAPL), as Linux shows them under `/sys/class/powercap`.
+//!
+//! ```text
+//!   intel-rapl:0/    name = package-0   energy_uj   max_energy_range_uj
+//!   intel-rapl:0:0/  name = core        a part of the package, not added
+//!   intel-rapl:0:1/  name = dram        beside the package
+//!   intel-rapl:1/    name = psys        the package and more, not added
+//! ```
+//!
+//! The files may be there and unreadable: since 2020 only root reads them. A meter that cannot be read
+//! is none.
+//!
+//! 1. Zones are known by their `name`; those that are added do not overlap.
+//! 2. A counter that is lower than before has begun anew after `max_energy_range_uj`.
+//! 3. Where so much time passed between two samples that a wrap may have been missed, the energy is not
+//!    told. Who looks every [`Rapl::interval`] misses none.
+//! 4. It sees processors and memory, no drive.
+
+use nandu_base::{Nanos, Picojoules};
+use nandu_device::{EnergyReport, EnergySource, PowerCourse};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where Linux has them.
+pub const ROOT: &str = "/sys/class/powercap";
+/// At least so often samples are wanted.
+const INTERVAL_MAX: Nanos = Nanos::from_seconds(1);
+/// No zone draws more: so long a counter lasts at the least.
+const WATTS_MAX: u64 = 10_000;
+
+/// A zone that is read.
+#[derive(Clone, Debug)]
+struct Zone {
+    name: String,
+    energy_file: PathBuf,
+    range_uj: u64,
+    last_uj: u64,
+    used_uj: u64,
+}
+
+/// A meter of the processor's packages and memory.
+#[derive(Clone, Debug)]
+pub struct Rapl {
+    zones: Vec<Zone>,
+    /// How long it takes the counters to go around, at the least.
+    lasts: Nanos,
+    begun_at: Nanos,
+    last_at: Nanos,
+    /// False once a sample failed or came too late.
+    is_sound: bool,
+    course: PowerCourse,
+}
+
+impl Rapl {
+    /// Begins to measure `now` what lies in `root`, which is [`ROOT`] on a real machine. `None` where there
+    /// is no zone, or one that cannot be read.
+    #[must_use]
+    pub fn begin(root: &Path, now: Nanos) -> Option<Self> {
+        let mut folders: Vec<PathBuf> =
+            fs::read_dir(root).ok()?.flatten().map(|entry| entry.path()).collect();
+        folders.sort();
+        let mut zones = Vec::new();
+        for folder in folders {
+            let is_rapl = folder.file_name().and_then(|name| name.to_str());
+            if !is_rapl.is_some_and(|name| name.starts_with("intel-rapl:")) {
+                continue;
+            }
+            let name = fs::read_to_string(folder.join("name")).ok()?.trim().to_owned();
+            if !(name.starts_with("package") || name == "dram") {
+                continue;
+            }
+            let energy_file = folder.join("energy_uj");
+            let range_uj = number_in(&folder.join("max_energy_range_uj"))?;
+            let last_uj = number_in(&energy_file)?;
+            zones.push(Zone { name, energy_file, range_uj, last_uj, used_uj: 0 });
+        }
+        let shortest = zones.iter().map(|zone| zone.range_uj).min()?;
+        // Microjoules over watts are microseconds.
+        let lasts = Nanos::from_micros(shortest / WATTS_MAX);
+        (lasts > Nanos::ZERO).then(|| Self {
+            zones,
+            lasts,
+            begun_at: now,
+            last_at: now,
+            is_sound: true,
+            course: PowerCourse::begin(now, Picojoules::ZERO),
+        })
+    }
+
+    /// How long to wait between samples, at most.
+    #[must_use]
+    pub fn interval(&self) -> Nanos {
+        INTERVAL_MAX.min(Nanos(self.lasts.0 / 2))
+    }
+
+    /// Takes a sample, if it is time for one.
+    pub fn look(&mut self, now: Nanos) {
+        if now.saturating_sub(self.last_at) >= self.interval() {
+            self.sample(now);
+        }
+    }
+
+    /// Takes a sample.
+    pub fn sample(&mut self, now: Nanos) {
+        self.is_sound &= now.saturating_sub(self.last_at) <= self.lasts;
+        self.last_at = now;
+        for zone in &mut self.zones {
+            let Some(energy_uj) = number_in(&zone.energy_file) else {
+                self.is_sound = false;
+                return;
+            };
+            zone.used_uj =
+                zone.used_uj.saturating_add(grown(zone.last_uj, energy_uj, zone.range_uj));
+            zone.last_uj = energy_uj;
+        }
+        self.course.read(now, self.total());
+    }
+
+    /// What was used from the beginning to `now`, for `operation_count` operations; `None` if a sample
+    /// failed or a wrap may have been missed.
+    #[must_use]
+    pub fn end(mut self, now: Nanos, operation_count: u64) -> Option<EnergyReport> {
+        self.sample(now);
+        if !self.is_sound {
+            return None;
+        }
+        let mut parts: BTreeMap<String, f64> = BTreeMap::new();
+        for zone in &self.zones {
+            *parts.entry(zone.name.clone()).or_insert(0.0) += zone.used_uj as f64 / 1e6;
+        }
+        let time = now.saturating_sub(self.begun_at);
+        let mut report = EnergyReport::of_parts(EnergySource::Meter, parts, time, operation_count);
+        let total = self.total();
+        report.watts_over_time = self.course.watts(now, total);
+        Some(report)
+    }
+
+    fn total(&self) -> Picojoules {
+        let used_uj = self.zones.iter().fold(0_u64, |sum, zone| sum.saturating_add(zone.used_uj));
+        Picojoules(used_uj.saturating_mul(1_000_000))
+    }
+}
+
+/// How far a counter went that wraps after `range`.
+const fn grown(before: u64, now: u64, range: u64) -> u64 {
+    if now >= before { now - before } else { now + range.saturating_sub(before) }
+}
+
+fn number_in(file: &Path) -> Option<u64> {
+    fs::read_to_string(file).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+    use tempfile::TempDir;
+
+    const RANGE_UJ: u64 = 262_143_328_850;
+
+    /// A zone as the kernel shows it.
+    fn zone(root: &Path, folder: &str, name: &str, energy_uj: u64) {
+        let folder = root.join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("name"), format!("{name}\n")).unwrap();
+        fs::write(folder.join("max_energy_range_uj"), format!("{RANGE_UJ}\n")).unwrap();
+        set(root, folder.file_name().unwrap().to_str().unwrap(), energy_uj);
+    }
+
+    fn set(root: &Path, folder: &str, energy_uj: u64) {
+        fs::write(root.join(folder).join("energy_uj"), format!("{energy_uj}\n")).unwrap();
+    }
+
+    fn machine() -> TempDir {
+        let root = tempfile::tempdir().unwrap();
+        zone(root.path(), "intel-rapl:0", "package-0", 1_000_000);
+        zone(root.path(), "intel-rapl:0:0", "core", 7_000_000);
+        zone(root.path(), "intel-rapl:0:1", "dram", 500_000);
+        zone(root.path(), "intel-rapl:1", "psys", 90_000_000);
+        zone(root.path(), "intel-rapl-mmio:0", "package-0", 1_000_000);
+        fs::create_dir(root.path().join("intel-rapl")).unwrap();
+        root
+    }
+
+    const fn seconds(count: u64) -> Nanos {
+        Nanos::from_seconds(count)
+    }
+
+    #[test]
+    fn packages_and_memory_are_added_and_their_parts_are_not() {
+        let root = machine();
+        let meter = Rapl::begin(root.path(), seconds(5)).unwrap();
+        for (folder, energy_uj) in [
+            ("intel-rapl:0", 31_000_000),
+            ("intel-rapl:0:0", 27_000_000),
+            ("intel-rapl:0:1", 4_500_000),
+            ("intel-rapl:1", 190_000_000),
+        ] {
+            set(root.path(), folder, energy_uj);
+        }
+        let report = meter.end(seconds(7), 68).unwrap();
+        assert_eq!(report.source, EnergySource::Meter);
+        assert_eq!(report.joules, 34.0);
+        assert_eq!(report.part_joules["package-0"], 30.0);
+        assert_eq!(report.part_joules["dram"], 4.0);
+        assert_eq!((report.mean_watts, report.operations_per_joule), (Some(17.0), Some(2.0)));
+    }
+
+    #[test]
+    fn a_counter_that_begins_anew_goes_on() {
+        let root = machine();
+        set(root.path(), "intel-rapl:0", RANGE_UJ - 10_000_000);
+        let mut meter = Rapl::begin(root.path(), seconds(0)).unwrap();
+        set(root.path(), "intel-rapl:0", 20_000_000);
+        meter.look(seconds(1));
+        // Twice around, with a sample in between.
+        set(root.path(), "intel-rapl:0", RANGE_UJ - 1_000_000);
+        meter.look(seconds(2));
+        set(root.path(), "intel-rapl:0", 3_000_000);
+        let joules = meter.end(seconds(3), 0).unwrap().joules;
+        let range = RANGE_UJ as f64 / 1e6;
+        assert!((joules - (30.0 + (range - 1.0 - 20.0) + 4.0)).abs() < 1e-6, "{joules} J");
+        assert_eq!(grown(5, 5, 100), 0);
+        assert_eq!(grown(95, 3, 100), 8);
+    }
+
+    #[test]
+    fn a_wrap_that_may_have_been_missed_is_no_figure() {
+        let root = machine();
+        let mut meter = Rapl::begin(root.path(), seconds(0)).unwrap();
+        assert_eq!(meter.interval(), seconds(1));
+        // 262 kJ last 26 s at 10 kW.
+        meter.look(seconds(20));
+        assert!(meter.clone().end(seconds(40), 0).is_some());
+        assert!(meter.end(seconds(60), 0).is_none());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_no_meter() {
+        assert!(Rapl::begin(Path::new("/no such folder"), Nanos::ZERO).is_none());
+        let empty = tempfile::tempdir().unwrap();
+        assert!(Rapl::begin(empty.path(), Nanos::ZERO).is_none());
+        for broken in ["energy_uj", "max_energy_range_uj", "name"] {
+            let root = machine();
+            fs::remove_file(root.path().join("intel-rapl:0:1").join(broken)).unwrap();
+            assert!(Rapl::begin(root.path(), Nanos::ZERO).is_none(), "{broken}");
+        }
+        let root = machine();
+        fs::write(root.path().join("intel-rapl:0/energy_uj"), "many\n").unwrap();
+        assert!(Rapl::begin(root.path(), Nanos::ZERO).is_none());
+        let root = machine();
+        let meter = Rapl::begin(root.path(), Nanos::ZERO).unwrap();
+        fs::remove_file(root.path().join("intel-rapl:0/energy_uj")).unwrap();
+        assert!(meter.end(seconds(1), 0).is_none(), "it went away");
+    }
+}

@@ -1,0 +1,301 @@
+//! What a meter at the plug has written: a CSV file of times and watts.
+//!
+//! ```text
+//!   time,W            a line of words may come first; # begins a remark
+//!   0.0,52.1          seconds, since the run began or since 1970; watts
+//!   1.0,53.4
+//! ```
+//!
+//! 1. Energy is the area under straight lines between samples (trapezoids).
+//! 2. Samples are in the order of their times, no two at one time.
+//! 3. Nothing is made up: a gap, a run that the samples do not cover, or a sample that is no number is
+//!    an error with its line.
+
+use nandu_base::{Nanos, Picojoules};
+use nandu_device::{EnergyReport, EnergySource, PowerCourse};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+/// The longest file.
+const FILE_BYTES_MAX: u64 = 1 << 30;
+/// Samples are seconds since 1970 if the first is later than that: 2001.
+const UNIX_SECONDS_MIN: f64 = 1e9;
+/// A gap is so many times longer than the time between most samples.
+const GAP_FACTOR: f64 = 5.0;
+/// No plug gives more watts.
+const WATTS_MAX: f64 = 1e7;
+
+/// Samples of a wall meter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WallMeter {
+    /// Seconds and watts, by time.
+    samples: Vec<Sample>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Sample {
+    seconds: f64,
+    watts: f64,
+}
+
+/// Trouble with the file of a meter, in words that name the file and the line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MeterError {
+    what: String,
+}
+
+impl fmt::Display for MeterError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for MeterError {}
+
+impl WallMeter {
+    /// What lies in `file`.
+    ///
+    /// # Errors
+    /// If it cannot be read, or what it holds is no course of power: with the line.
+    pub fn read(file: &Path) -> Result<Self, MeterError> {
+        let name = file.display().to_string();
+        let wrong = |error: &dyn fmt::Display| MeterError { what: format!("{name}: {error}") };
+        let bytes = fs::metadata(file).map_err(|error| wrong(&error))?.len();
+        if bytes > FILE_BYTES_MAX {
+            return Err(wrong(&format!("has {bytes} bytes, must have at most {FILE_BYTES_MAX}")));
+        }
+        let text = fs::read_to_string(file).map_err(|error| wrong(&error))?;
+        Self::parse(&name, &text)
+    }
+
+    /// What `text` holds; `name` names it in errors.
+    ///
+    /// # Errors
+    /// As of [`Self::read`].
+    pub fn parse(name: &str, text: &str) -> Result<Self, MeterError> {
+        let mut samples: Vec<Sample> = Vec::new();
+        let mut lines = Vec::new();
+        let mut may_be_head = true;
+        for (line, number) in text.lines().zip(1_usize..) {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let is_head = std::mem::take(&mut may_be_head)
+                && !line.contains(|symbol: char| symbol.is_ascii_digit());
+            if is_head {
+                continue;
+            }
+            let wrong = |what: &str| MeterError { what: format!("{name}:{number}: {what}") };
+            let sample = sample_of(line).map_err(|what| wrong(&what))?;
+            if samples.last().is_some_and(|last| sample.seconds <= last.seconds) {
+                return Err(wrong("the time is not after that of the sample before"));
+            }
+            samples.push(sample);
+            lines.push(number);
+        }
+        if samples.len() < 2 {
+            let what =
+                format!("{name}: has {} samples, a course of power needs two", samples.len());
+            return Err(MeterError { what });
+        }
+        let steps: Vec<f64> =
+            samples.windows(2).map(|pair| pair[1].seconds - pair[0].seconds).collect();
+        let usual = median(&steps);
+        if let Some(place) = steps.iter().position(|&step| step > GAP_FACTOR * usual) {
+            let (step, line) = (steps[place], lines[place + 1]);
+            return Err(MeterError {
+                what: format!(
+                    "{name}:{line}: a gap of {step} s, where samples are {usual} s apart; nobody \
+                     knows what was drawn in between"
+                ),
+            });
+        }
+        Ok(Self { samples })
+    }
+
+    /// Whether the times are seconds since 1970, rather than since the run began.
+    #[must_use]
+    pub fn has_unix_times(&self) -> bool {
+        self.samples[0].seconds >= UNIX_SECONDS_MIN
+    }
+
+    /// What was used in the `seconds` from `from` on, for `operation_count` operations.
+    ///
+    /// # Errors
+    /// If the samples do not cover that time, saying which they cover.
+    pub fn report(
+        &self,
+        from: f64,
+        seconds: f64,
+        operation_count: u64,
+    ) -> Result<EnergyReport, MeterError> {
+        let (first, last) = (self.samples[0], self.samples[self.samples.len() - 1]);
+        let to = from + seconds;
+        if from < first.seconds || to > last.seconds {
+            let what = format!(
+                "the meter's samples go from {} s to {} s, the run from {from} s to {to} s",
+                first.seconds, last.seconds
+            );
+            return Err(MeterError { what });
+        }
+        let inside = |sample: &&Sample| sample.seconds > from && sample.seconds < to;
+        let edges = [from, to].map(|at| Sample { seconds: at, watts: self.watts_at(at) });
+        let points = std::iter::once(&edges[0])
+            .chain(self.samples.iter().filter(inside))
+            .chain(std::iter::once(&edges[1]));
+        let points: Vec<Sample> = points.copied().collect();
+        let mut joules = 0.0;
+        let mut course = PowerCourse::begin(Nanos::ZERO, Picojoules::ZERO);
+        for pair in points.windows(2) {
+            joules += (pair[1].seconds - pair[0].seconds) * (pair[0].watts + pair[1].watts) / 2.0;
+            course.read(nanos(pair[1].seconds - from), picojoules(joules));
+        }
+        let parts = BTreeMap::from([("plug".to_owned(), joules)]);
+        let time = nanos(seconds);
+        let mut report = EnergyReport::of_parts(EnergySource::Meter, parts, time, operation_count);
+        report.watts_over_time = course.watts(time, picojoules(joules));
+        Ok(report)
+    }
+
+    /// On the straight line between the samples around `seconds`.
+    fn watts_at(&self, seconds: f64) -> f64 {
+        let after = self.samples.partition_point(|sample| sample.seconds < seconds);
+        let to = self.samples[after.clamp(1, self.samples.len() - 1)];
+        let from = self.samples[after.clamp(1, self.samples.len() - 1) - 1];
+        let share = (seconds - from.seconds) / (to.seconds - from.seconds);
+        from.watts + share * (to.watts - from.watts)
+    }
+}
+
+/// The time and the watts of a line.
+fn sample_of(line: &str) -> Result<Sample, String> {
+    let mut fields = line.split(',').map(str::trim);
+    let (Some(time), Some(watts), None) = (fields.next(), fields.next(), fields.next()) else {
+        return Err("must be a time in seconds, a comma, and watts".into());
+    };
+    let number = |what: &str, text: &str| {
+        let number: Result<f64, _> = text.parse();
+        let number = number.ok().filter(|number| number.is_finite() && *number >= 0.0);
+        number.ok_or_else(|| {
+            format!("{what} is `{}`, which is no number of 0 or more", text.escape_debug())
+        })
+    };
+    let sample = Sample { seconds: number("the time", time)?, watts: number("watts", watts)? };
+    if sample.watts > WATTS_MAX {
+        return Err(format!("{} W are more than any plug gives", sample.watts));
+    }
+    Ok(sample)
+}
+
+fn median(steps: &[f64]) -> f64 {
+    let mut sorted = steps.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "saturates; not negative"
+)]
+fn nanos(seconds: f64) -> Nanos {
+    Nanos((seconds * 1e9).round() as u64)
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "saturates; not negative"
+)]
+fn picojoules(joules: f64) -> Picojoules {
+    Picojoules((joules * 1e12).round() as u64)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    fn error_of(text: &str) -> String {
+        WallMeter::parse("plug.csv", text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn energy_is_the_area_under_straight_lines() {
+        // 50 W, then up to 70 W and down again: 50 + 60 + 120 / 2 J.
+        let text = "time,W\n# a remark\n0,50\n1,50\n\n2,70\n3 , 50.0\n";
+        let meter = WallMeter::parse("plug.csv", text).unwrap();
+        assert!(!meter.has_unix_times());
+        let whole = meter.report(0.0, 3.0, 340).unwrap();
+        assert_eq!((whole.source, whole.joules), (EnergySource::Meter, 170.0));
+        assert_eq!(whole.operations_per_joule, Some(2.0));
+        // Half a second on each side of the peak: the lines are at 60 W there.
+        let peak = meter.report(1.5, 1.0, 0).unwrap();
+        assert!((peak.joules - 65.0).abs() < 1e-9, "{}", peak.joules);
+        let course = whole.watts_over_time.unwrap();
+        let joules: f64 = course.watts.iter().map(|watts| watts * course.interval_seconds).sum();
+        assert!((joules / 170.0 - 1.0).abs() < 0.05, "{course:?}");
+    }
+
+    #[test]
+    fn an_idle_hour_at_53_watts_is_53_watt_hours() {
+        let text: String =
+            (0..=3600).map(|second| format!("{},53\n", 1_700_000_000 + second)).collect();
+        let meter = WallMeter::parse("plug.csv", &text).unwrap();
+        assert!(meter.has_unix_times());
+        let report = meter.report(1_700_000_000.0, 3600.0, 0).unwrap();
+        assert!((report.joules - 0.053 * 3.6e6).abs() < 1e-3, "{}", report.joules);
+        assert_eq!(report.operations_per_joule, Some(0.0));
+    }
+
+    #[test]
+    fn what_is_no_course_of_power_is_refused_with_its_line() {
+        let good = "0,50\n1,51\n2,52\n";
+        assert_eq!(error_of(""), "plug.csv: has 0 samples, a course of power needs two");
+        assert_eq!(
+            error_of("time,W\n3,50\n"),
+            "plug.csv: has 1 samples, a course of power needs two"
+        );
+        for (line, said) in [
+            ("2,60", "plug.csv:4: the time is not after"),
+            ("1,60", "plug.csv:4: the time is not after"),
+            ("3,warm", "plug.csv:4: watts is `warm`, which is no number"),
+            ("3,NaN", "plug.csv:4: watts is `NaN`"),
+            ("3,inf", "plug.csv:4: watts is `inf`"),
+            ("3,-5", "plug.csv:4: watts is `-5`"),
+            ("noon,5", "plug.csv:4: the time is `noon`"),
+            ("3", "plug.csv:4: must be a time"),
+            ("3,5,7", "plug.csv:4: must be a time"),
+            ("3;5", "plug.csv:4: must be a time"),
+            ("3,1e9", "plug.csv:4: 1000000000 W are more"),
+            ("9,50", "plug.csv:4: a gap of 7 s, where samples are 1 s apart"),
+        ] {
+            let error = error_of(&format!("{good}{line}\n"));
+            assert!(error.starts_with(said), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_run_that_the_samples_do_not_cover_has_no_figure() {
+        let meter = WallMeter::parse("plug.csv", "10,50\n11,51\n12,52\n").unwrap();
+        assert!(meter.report(10.0, 2.0, 0).is_ok());
+        for (from, seconds) in [(9.0, 2.0), (11.0, 1.5), (20.0, 1.0)] {
+            let error = meter.report(from, seconds, 0).unwrap_err().to_string();
+            assert!(error.starts_with("the meter's samples go from 10 s to 12 s"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_named() {
+        let error = WallMeter::read(Path::new("no/such.csv")).unwrap_err().to_string();
+        assert!(error.starts_with("no/such.csv: "), "{error}");
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("plug.csv");
+        fs::write(&file, "time,W\n0,50\n1,50\n").unwrap();
+        assert_eq!(WallMeter::read(&file).unwrap().samples.len(), 2);
+    }
+}

@@ -1,0 +1,67 @@
+//! What of a profile's text decides what an experiment measures.
+//!
+//! 1. What a flash drive draws changes no time. A section `[ssd.power]` is left out of hashes, and of what is
+//!    varied, with its sources, as if it were not there; unless it has states, which have times of their
+//!    own, or the experiment tells energy.
+
+use crate::experiment::Experiment;
+use nandu_drives::profile::{DriveConfig, Profile};
+use std::borrow::Cow;
+
+const SECTION: &str = "[ssd.power]";
+const SOURCES: &str = "\"ssd.power";
+
+/// The text of `profile` that decides what `experiment` measures.
+pub(crate) fn deciding_text<'a>(experiment: &Experiment, profile: &'a Profile) -> Cow<'a, str> {
+    match experiment.measure.as_measurement().tells_energy() {
+        true => Cow::Borrowed(&profile.text),
+        false => text_of_times(profile),
+    }
+}
+
+/// The text of `profile` without what changes no time.
+fn text_of_times(profile: &Profile) -> Cow<'_, str> {
+    let has_power_alone = match &profile.drive {
+        DriveConfig::Ssd(ssd) => ssd.power.as_ref().is_some_and(|power| power.states.is_empty()),
+        _ => false,
+    };
+    if !has_power_alone {
+        return Cow::Borrowed(&profile.text);
+    }
+    let mut text = String::new();
+    let mut is_inside = false;
+    for line in profile.text.split_inclusive('\n') {
+        if line.starts_with('[') {
+            is_inside = line.trim_end() == SECTION;
+        }
+        if !is_inside && !line.starts_with(SOURCES) {
+            text += line;
+        }
+    }
+    Cow::Owned(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn power_without_states_is_as_if_it_were_not_there() {
+        let with_power = Profile::load("nvme-tlc-2024").unwrap();
+        let text = text_of_times(&with_power);
+        assert!(!text.contains("power]") && !text.contains("milliwatts"), "{text}");
+        let without = Profile::parse("nvme-tlc-2024", "without", &text).unwrap();
+        assert_eq!(text_of_times(&without), text);
+        let DriveConfig::Ssd(mut ssd) = with_power.drive.clone() else { panic!("it is flash") };
+        ssd.power = None;
+        assert_eq!(without.drive, DriveConfig::Ssd(ssd), "nothing else is left out");
+    }
+
+    #[test]
+    fn states_have_times_and_stay() {
+        for name in ["nvme-apst-2024", "wd2000jb", "hama"] {
+            let profile = Profile::load(name).unwrap();
+            assert_eq!(text_of_times(&profile), profile.text, "{name}");
+        }
+    }
+}
