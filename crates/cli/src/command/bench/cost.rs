@@ -103,7 +103,7 @@ impl CostWatch {
 }
 
 impl CostRun<'_> {
-    /// Time passes.
+    /// Lets meters take their samples, if it is time for one.
     pub(super) fn look(&mut self) {
         let now = Nanos(self.stopwatch.nanos());
         if let Some(rapl) = &mut self.rapl {
