@@ -190,7 +190,7 @@ fn wear_between(profile: &Profile, before: &Counters, after: &Counters) -> Optio
 
 /// Joules between two readings of all drives; `None` if one has no model of them.
 fn joules_between(before: &[Counters], after: &[Counters]) -> Option<f64> {
-    let picojoules = |counters: &Counters| Some(counters.energy?.0 as f64);
+    let picojoules = |counters: &Counters| Some(counters.energy?.total().0 as f64);
     before
         .iter()
         .zip(after)
