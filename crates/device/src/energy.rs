@@ -144,6 +144,12 @@ impl PowerCourse {
         now.0 >= self.next_at.0
     }
 
+    /// When the next reading is wanted.
+    #[must_use]
+    pub const fn next_at(&self) -> Nanos {
+        self.next_at
+    }
+
     /// Takes the reading `energy` at `now`. Between two readings energy is taken to grow evenly.
     pub fn read(&mut self, now: Nanos, energy: Picojoules) {
         let mut from = (self.end_of(self.readings.len()), self.last());

@@ -15,12 +15,15 @@ use crate::{
     Rejected, Request, WattsOverTime,
 };
 use nandu_base::{Nanos, Picojoules};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a [`MeteredDevice`] has seen, for whoever made it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct PowerLog {
     course: Arc<Mutex<Option<PowerCourse>>>,
+    /// When the course wants the next reading, in nanoseconds; never, while there is none.
+    due_ns: Arc<AtomicU64>,
     gone: Arc<Mutex<Gone>>,
 }
 
@@ -32,6 +35,13 @@ struct Gone {
     request_count: u64,
     /// Whether one of them told nothing.
     has_silent: bool,
+}
+
+impl Default for PowerLog {
+    fn default() -> Self {
+        let (course, gone) = Default::default();
+        Self { course, due_ns: Arc::new(AtomicU64::new(u64::MAX)), gone }
+    }
 }
 
 impl PowerLog {
@@ -67,20 +77,24 @@ impl PowerLog {
     }
 
     fn look(&self, device: &impl Device) {
+        let due_ns = self.due_ns.load(Ordering::Relaxed);
+        if due_ns == u64::MAX || device.now().0 < due_ns {
+            return;
+        }
         self.with(|course| {
-            let Some(course) = course else { return };
-            let now = device.now();
-            if course.is_due(now)
-                && let Some(energy) = device.counters().energy
-            {
-                course.read(now, energy.total());
+            if let (Some(course), Some(energy)) = (course, device.counters().energy) {
+                course.read(device.now(), energy.total());
             }
         });
     }
 
     fn with<R>(&self, act: impl FnOnce(&mut Option<PowerCourse>) -> R) -> R {
         // A reading that panicked left a course that is as good as before it.
-        act(&mut self.course.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut course = self.course.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = act(&mut course);
+        let due_ns = course.as_ref().map_or(u64::MAX, |course| course.next_at().0);
+        self.due_ns.store(due_ns, Ordering::Relaxed);
+        done
     }
 }
 
