@@ -165,9 +165,9 @@ impl Ssd {
     /// Handles the next event, if it comes by `until`.
     pub(super) fn step_by(&mut self, until: Nanos) -> bool {
         let has_stepped = self.handle_next(until);
-        if self.power.is_some() {
-            let (now, is_active) = (self.present(), self.has_requests() || self.has_events());
-            self.power.as_mut().expect("it was just there").note(is_active, now);
+        if let Some(mut power) = self.power.take() {
+            power.note(self.has_requests() || self.has_events(), self.present());
+            self.power = Some(power);
         }
         has_stepped
     }

@@ -125,7 +125,7 @@ pub struct Ssd {
     counters: Counters,
     controller_busy: Nanos,
     /// What the drive draws, where its profile says so.
-    power: Option<PowerAccount>,
+    power: Option<Box<PowerAccount>>,
     power_is_on: bool,
 }
 
@@ -227,7 +227,7 @@ impl Ssd {
             read_ahead: ReadAhead::default(),
             counters: Counters::default(),
             controller_busy: Nanos::ZERO,
-            power: config.power.clone().map(PowerAccount::new),
+            power: config.power.clone().map(PowerAccount::new).map(Box::new),
             power_is_on: true,
             config: config.clone(),
         })
