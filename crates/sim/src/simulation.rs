@@ -351,10 +351,9 @@ impl Simulation {
         mut driver: D,
         source: &mut dyn RequestSource,
         pass: Pass,
-        watchers: (&mut Recorder, Option<&mut PowerCourse>),
+        (recorder, mut course): (&mut Recorder, Option<&mut PowerCourse>),
         observer: &mut dyn SimObserver,
     ) -> Result<Passed, SimError> {
-        let (recorder, mut course) = watchers;
         let baseline = self.config.checks.then(|| Baseline::of(&self.engine));
         let mut batch = Vec::with_capacity(BATCH);
         let (mut count, mut next_audit) = (0, AUDIT_PERIOD);
