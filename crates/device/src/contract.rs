@@ -119,6 +119,9 @@ impl<D: Device + ?Sized> Device for Box<D> {
     fn processor_time(&self) -> Option<Nanos> {
         (**self).processor_time()
     }
+    fn empty_cache(&mut self) -> Result<bool, DeviceError> {
+        (**self).empty_cache()
+    }
     fn buffers(&mut self, count: usize, byte_count: usize) -> Vec<IoBuffer> {
         (**self).buffers(count, byte_count)
     }

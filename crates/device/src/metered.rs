@@ -11,8 +11,8 @@
 //! 2. Nobody waits for it: the log is held for as long as a reading takes.
 
 use crate::{
-    Completion, Counters, Device, DeviceInfo, EnergyParts, EnergyReport, IoBuffer, PowerCourse,
-    Rejected, Request, WattsOverTime,
+    Completion, Counters, Device, DeviceError, DeviceInfo, EnergyParts, EnergyReport, IoBuffer,
+    PowerCourse, Rejected, Request, WattsOverTime,
 };
 use nandu_base::{Nanos, Picojoules};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -178,6 +178,10 @@ impl<D: Device> Device for MeteredDevice<D> {
 
     fn processor_time(&self) -> Option<Nanos> {
         self.inner.processor_time()
+    }
+
+    fn empty_cache(&mut self) -> Result<bool, DeviceError> {
+        self.inner.empty_cache()
     }
 
     fn buffers(&mut self, count: usize, byte_count: usize) -> Vec<IoBuffer> {

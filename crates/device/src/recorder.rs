@@ -1,7 +1,8 @@
 //! Records every request and when it was done, for replay, golden traces and comparison of runs.
 
 use crate::{
-    Completion, Counters, Device, DeviceError, DeviceInfo, EnergyParts, Inspect, Operation, Rejected, Request,
+    Completion, Counters, Device, DeviceError, DeviceInfo, EnergyParts, Inspect, Operation,
+    Rejected, Request,
 };
 use nandu_base::{FixedHashMap, Nanos, SectorIndex};
 

@@ -2,7 +2,9 @@
 //!
 //! 1. Whoever holds the lock is alone with the device; both sides see the same one.
 
-use crate::{Completion, Counters, Device, DeviceError, DeviceInfo, EnergyParts, Rejected, Request};
+use crate::{
+    Completion, Counters, Device, DeviceError, DeviceInfo, EnergyParts, Rejected, Request,
+};
 use nandu_base::Nanos;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

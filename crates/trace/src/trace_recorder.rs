@@ -11,8 +11,8 @@
 use crate::{CompactWriter, TraceError, TraceRequest};
 use nandu_base::{Nanos, SectorIndex};
 use nandu_device::{
-    Completion, Counters, Device, DeviceError, DeviceInfo, EnergyParts, Inspect, Operation, Rejected, Request,
-    TimeSource,
+    Completion, Counters, Device, DeviceError, DeviceInfo, EnergyParts, Inspect, Operation,
+    Rejected, Request, TimeSource,
 };
 use std::io::Write;
 
