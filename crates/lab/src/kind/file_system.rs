@@ -490,6 +490,7 @@ mod tests {
             local_subject: None,
             observer: &mut observer,
             notes: Vec::new(),
+            power: nandu_device::PowerLog::default(),
         };
         let mut all: BTreeMap<String, Series> = BTreeMap::new();
         for index in 0..kind.steps().len() {
