@@ -96,10 +96,11 @@ fn an_interrupt_is_heard_while_clients_are_at_work() {
     let place = tempfile::tempdir().unwrap();
     let line = "choose --workload a --operations 1000000000 --drives toshiba-320";
     let mut child = start(place.path(), &words(line));
-    std::thread::sleep(Duration::from_secs(3));
+    // Nobody unparks this thread: it gives the clients time to begin.
+    std::thread::park_timeout(Duration::from_secs(3));
     interrupt(&child);
     let status = (0..100).find_map(|_| {
-        std::thread::sleep(Duration::from_millis(100));
+        std::thread::park_timeout(Duration::from_millis(100));
         child.try_wait().unwrap()
     });
     let _ = child.kill();
