@@ -14,7 +14,7 @@ use nandu_storage::pool::ReplacementKind;
 use nandu_storage::volume::DeviceVolume;
 use nandu_storage::{Database, Volumes};
 use nandu_workers::SwitchKind;
-use nandu_xml::{ClassId, Document, MappingKind, check};
+use nandu_xml::{ClassId, Document, LockSettings, MappingKind, check};
 use std::sync::Arc;
 
 const RECORDS: u64 = 6000;
@@ -144,10 +144,20 @@ const ACCOUNTS: [&str; 2] = ["custacc", "/custacc/Customer/Accounts/Account"];
 
 /// Runs a mix, and holds the documents against what was done.
 fn mix_of(mapping: MappingKind, write_percent: u8, plan: &Plan) -> (Outcome, TpoxCounts) {
+    let apart = (Isolation::default(), LockSettings::default());
+    mix_with(mapping, write_percent, plan, apart)
+}
+
+/// The same, with other locks.
+fn mix_with(
+    mapping: MappingKind,
+    write_percent: u8,
+    plan: &Plan,
+    (isolation, locks): (Isolation, LockSettings),
+) -> (Outcome, TpoxCounts) {
     let database = empty_database(&settings(512 << 10));
     let tpox = Tpox::new(60_000, 3).unwrap();
-    let isolation = Isolation::default();
-    let mix = TpoxRun { tpox, mapping, write_percent, isolation, seed: 9, new_from: 0 };
+    let mix = TpoxRun { tpox, mapping, write_percent, isolation, locks, seed: 9, new_from: 0 };
     mix.load(&database, &mut ()).unwrap().unwrap();
     database.drop_cached_pages().unwrap();
     let counted = || [ORDERS, ACCOUNTS].map(|[name, path]| count_of(&database, name, path));
@@ -195,8 +205,16 @@ fn the_mix_of_tpox_has_the_same_answers_in_every_mapping() {
 #[test]
 fn writers_of_one_document_wait_for_each_other_and_lose_nothing() {
     let plan = Plan { operation_count: 240, ..plan(6) };
-    let (first, counts) = mix_of(MappingKind::Elementless, 90, &plan);
-    assert_eq!(counts.retries.retry_count, 0, "{counts:?}");
-    let (again, same) = mix_of(MappingKind::Elementless, 90, &plan);
-    assert_eq!((first.history, counts), (again.history, same));
+    let whole = LockSettings { depth: 0, ..LockSettings::default() };
+    for locks in [LockSettings::default(), whole, LockSettings { escalate_at: 3, ..whole }] {
+        for isolation in Isolation::ALL {
+            let run = || mix_with(MappingKind::Elementless, 90, &plan, (isolation, locks));
+            let (first, counts) = run();
+            if isolation == Isolation::Serializable && locks.depth == 0 {
+                assert_eq!(counts.retries.retry_count, 0, "{counts:?}");
+            }
+            let (again, same) = run();
+            assert_eq!((first.history, counts), (again.history, same));
+        }
+    }
 }

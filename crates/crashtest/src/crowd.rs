@@ -74,7 +74,7 @@ struct Lives<'s> {
 
 /// What clients know of faults.
 #[derive(Clone)]
-struct Weather {
+pub(crate) struct Weather {
     devices: Vec<WorldDevice>,
     blackout: Arc<AtomicBool>,
     /// Requests that had failed when the life began.
@@ -86,7 +86,7 @@ struct Weather {
 }
 
 impl Weather {
-    fn is_dark(&self) -> bool {
+    pub(crate) fn is_dark(&self) -> bool {
         self.blackout.load(Ordering::Relaxed)
     }
 
@@ -95,8 +95,18 @@ impl Weather {
         self.is_dark() || self.devices.iter().map(failed).sum::<u64>() > self.failed_before
     }
 
+    /// Whether nothing more can come of what clients do.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_dark() || self.broken().is_some()
+    }
+
+    /// The first error without a reason.
+    pub(crate) fn take_broken(&self) -> Option<String> {
+        self.broken().take()
+    }
+
     /// A commit was acknowledged, perhaps the last before the power goes.
-    fn promise(&self) {
+    pub(crate) fn promise(&self) {
         let left = self.promises_until_cut.load(Ordering::Relaxed);
         if left > 0 {
             self.promises_until_cut.store(left - 1, Ordering::Relaxed);
@@ -112,7 +122,7 @@ impl Weather {
     }
 
     /// Whether a client may go on after this error.
-    fn allows(&self, error: &StorageError, may_be_too_old: bool) -> bool {
+    pub(crate) fn allows(&self, error: &StorageError, may_be_too_old: bool) -> bool {
         match error {
             StorageError::SnapshotTooOld { .. } if may_be_too_old => true,
             _ if self.fault_came() => !self.is_dark(),
@@ -231,7 +241,7 @@ impl Lives<'_> {
         let weather = self.simulation.weather();
         let seen = self.work(&database, &scene, &weather, client_count, count);
         self.element = scene.last_element();
-        if let Some(what) = weather.broken().take() {
+        if let Some(what) = weather.take_broken() {
             return Err(Stop::Broken(what));
         }
         let mut deeds: Vec<Deed> = Vec::new();
@@ -332,7 +342,7 @@ impl Crowd {
 }
 
 impl Simulation<'_> {
-    fn weather(&mut self) -> Weather {
+    pub(crate) fn weather(&mut self) -> Weather {
         Weather {
             devices: self.devices().cloned().collect(),
             blackout: Arc::clone(&self.blackout),

@@ -169,8 +169,26 @@ impl Scenario {
     #[must_use]
     pub fn of_document(seed: u64, world: WorldKind, bug: Bug) -> Self {
         let mut scenario = Self::of_seed(seed, world, bug);
-        let page_bytes = scenario.settings.page_bytes.max(DOCUMENT_PAGE_BYTES_MIN);
-        let settings = &mut scenario.settings;
+        scenario.enlarge_pages();
+        scenario.document = Some(documents::mapping(&mut Rng::for_part(seed, "document")));
+        scenario
+    }
+
+    /// The history of a seed with many clients that all change one document.
+    #[must_use]
+    pub fn of_document_crowd(seed: u64, world: WorldKind, bug: Bug) -> Self {
+        let mut scenario = Self::of_crowd(seed, world, bug);
+        scenario.enlarge_pages();
+        // What was acknowledged has to be there.
+        scenario.settings.durability = Durability::EveryCommit;
+        scenario
+    }
+
+    /// Pages that have room for labels.
+    fn enlarge_pages(&mut self) {
+        let seed = self.seed;
+        let page_bytes = self.settings.page_bytes.max(DOCUMENT_PAGE_BYTES_MIN);
+        let settings = &mut self.settings;
         let factor = u64::from(page_bytes / settings.page_bytes);
         settings.page_bytes = page_bytes;
         for bytes in
@@ -181,9 +199,7 @@ impl Scenario {
         settings.double_write_bytes = settings.double_write_bytes.map(|bytes| bytes * factor);
         let kind = settings.propagation.kind;
         settings.propagation = PropagationSettings::small(kind, page_bytes, seed);
-        scenario.device_bytes = scenario.device_bytes.max((16 << 20) + 2 * settings.log_bytes);
-        scenario.document = Some(documents::mapping(&mut Rng::for_part(seed, "document")));
-        scenario
+        self.device_bytes = self.device_bytes.max((16 << 20) + 2 * settings.log_bytes);
     }
 
     /// A small drive, so that its layer has to clean and its recovery is quick.

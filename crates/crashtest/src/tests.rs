@@ -18,7 +18,7 @@ fn from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
-fn seeds(otherwise: u64) -> u64 {
+pub(crate) fn seeds(otherwise: u64) -> u64 {
     from_environment("NANDU_CRASH_SEEDS").unwrap_or(otherwise)
 }
 
@@ -94,6 +94,30 @@ fn documents_lose_nothing_either_and_their_indexes_know_all_nodes() {
     assert_eq!(run(1), run(1));
     let lost =
         |bug| (0..50).find(|&seed| Workload::Document.run(seed, WorldKind::Memory, bug).is_err());
+    for bug in [Bug::FlushesIgnored, Bug::OfEngine(EngineBug::UndoSkipped)] {
+        assert!(lost(bug).is_some(), "{bug:?} is not found");
+    }
+}
+
+#[test]
+fn clients_who_change_one_document_lose_nothing_of_it() {
+    let workload = Workload::DocumentCrowd { client_count_max: 6 };
+    let (mut all, mut seed_count) = (Outcome::default(), 0);
+    for (world, otherwise) in [(WorldKind::Memory, 6), (WorldKind::Files, 2), (WorldKind::Ssd, 3)] {
+        for seed in 0..seeds(otherwise) {
+            let outcome = workload.run(seed, world, Bug::None);
+            all.add(&outcome.unwrap_or_else(|Violation { seed, what }| {
+                let replay = replay_command(seed, world, Bug::None, workload);
+                panic!("{what}\nreplay: {replay}")
+            }));
+            seed_count += 1;
+        }
+    }
+    println!("{all:?}");
+    assert!(all.cut_count > seed_count / 3 && all.commit_count > 10 * seed_count, "{all:?}");
+    let run = |seed| workload.run(seed, WorldKind::Memory, Bug::None);
+    assert_eq!(run(1), run(1));
+    let lost = |bug| (0..50).find(|&seed| workload.run(seed, WorldKind::Memory, bug).is_err());
     for bug in [Bug::FlushesIgnored, Bug::OfEngine(EngineBug::UndoSkipped)] {
         assert!(lost(bug).is_some(), "{bug:?} is not found");
     }

@@ -1,5 +1,6 @@
 //! Who works on the database of a seed, and the command that runs the seed again.
 
+use crate::documents::crowd::run_document_crowd;
 use crate::{Bug, Outcome, Scenario, Violation, WorldKind, life, run_crowd, run_seed};
 
 /// Who works on a database, and on what.
@@ -15,6 +16,11 @@ pub enum Workload {
         /// So many at most.
         client_count_max: u32,
     },
+    /// Clients at once on one XML document, at least two.
+    DocumentCrowd {
+        /// So many at most.
+        client_count_max: u32,
+    },
 }
 
 impl Workload {
@@ -25,6 +31,7 @@ impl Workload {
             Self::Rows => Scenario::of_seed(seed, world, bug),
             Self::Document => Scenario::of_document(seed, world, bug),
             Self::Crowd { .. } => Scenario::of_crowd(seed, world, bug),
+            Self::DocumentCrowd { .. } => Scenario::of_document_crowd(seed, world, bug),
         }
     }
 
@@ -37,6 +44,9 @@ impl Workload {
             Self::Rows => run_seed(seed, world, bug),
             Self::Document => life::run_scenario(&self.scenario(seed, world, bug)),
             Self::Crowd { client_count_max } => run_crowd(seed, world, bug, client_count_max),
+            Self::DocumentCrowd { client_count_max } => {
+                run_document_crowd(seed, world, bug, client_count_max)
+            }
         }
     }
 }
@@ -57,6 +67,9 @@ pub fn replay_command(seed: u64, world: WorldKind, bug: Bug, workload: Workload)
         Workload::Rows => String::new(),
         Workload::Document => " --document".to_owned(),
         Workload::Crowd { client_count_max } => format!(" --clients {client_count_max}"),
+        Workload::DocumentCrowd { client_count_max } => {
+            format!(" --document --clients {client_count_max}")
+        }
     };
     format!("nandu crash{world}{workload}{plant} --seed {seed}")
 }

@@ -159,6 +159,24 @@ impl ContainerWriter {
         }
     }
 
+    /// Adds a part of a value that goes on behind all that comes, in one piece: its number is that before the
+    /// next part, which is elsewhere already. It came out of a container, so one holds it.
+    pub(crate) fn push_last<E>(
+        &mut self,
+        record: &Record<'_>,
+        part: u32,
+        sink: &mut impl FnMut(&[u8], &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.write_head(record, part);
+        let byte_count = self.head.len() + LENGTH_BYTES + record.value.len();
+        if self.bytes.len() + byte_count > self.record_bytes_max {
+            self.finish(sink)?;
+            self.write_head(record, part);
+        }
+        self.add(record, record.value, true);
+        Ok(())
+    }
+
     /// Hands on what is not full.
     pub(crate) fn finish<E>(
         &mut self,

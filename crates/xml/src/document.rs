@@ -2,23 +2,24 @@
 //!
 //! ```text
 //!   NAME-nodes     containers (`container`)
-//!   NAME-catalog   00           version, mapping, [format, compression,] sizes and counts
+//!   NAME-catalog   00           version, mapping, format, compression, sizes
 //!                  01 name id   prefix, local name, namespace
-//!                  02 class id  kind, class above, name, nodes
+//!                  02 class id  kind, class above, name
 //!                  03 index     kind, path, what its prefixes stand for
+//!                  04 …         counts (`counts`)
 //!   NAME-index-7   entries of an index (`index`)
 //! ```
 //!
-//! 1. A document of XML whose containers are not packed says version 2, as it did before there were others, and what is in brackets
-//!    is not there: programs of then read it. All others say version 3.
+//! 1. What lies before the counts is the structure: it grows where a change has new names or paths, and stays as
+//!    it is for a transaction that has begun to change the document.
 
 use crate::compression::{Compression, CompressionStat};
 use crate::container::{CONTAINER_BYTES_MAX, CONTAINER_BYTES_MIN, ContainerForm};
+use crate::counts::{self, BYTES_MAX, Totals};
 use crate::error::XmlError;
 use crate::format::DocumentFormat;
 use crate::index::{INDEX_COUNT_MAX, IndexDefinition, StoredIndex};
 use crate::mapping::MappingKind;
-use crate::record::NodeKind;
 use crate::synopsis::{ClassId, PathClass, StepKind, Synopsis};
 use crate::tree_writer::Counts;
 use crate::varint;
@@ -27,19 +28,16 @@ use nandu_storage::StorageError;
 use nandu_storage::database::{EntryRange, TableStat, Tables};
 use serde::Serialize;
 
-/// The version of the format that all documents may have.
-const FORMAT_VERSION: u8 = 3;
-/// The version of documents that programs before it know, too.
-const PLAIN_VERSION: u8 = 2;
-/// How many nodes of a kind, or containers, a document may have, and bytes: more than any device holds,
-/// and so few that sums of them do not overflow.
-const COUNT_MAX: u64 = 1 << 43;
-const BYTES_MAX: u64 = 1 << 60;
-/// The key of the catalogue's head, which every change of a document writes.
-pub(crate) const HEAD: u8 = 0;
-const NAME: u8 = 1;
+/// The version of the format that is written and read.
+const FORMAT_VERSION: u8 = 4;
+/// The key of the catalogue's head.
+const HEAD: u8 = 0;
+/// The key, and the beginning of keys, of names. Who adds to the structure locks it by itself.
+pub(crate) const NAME: u8 = 1;
 const CLASS: u8 = 2;
 const INDEX: u8 = 3;
+/// The key, and the beginning of keys, of counts.
+pub(crate) const COUNTS: u8 = 4;
 
 /// What the trees of a document are called.
 #[derive(Clone, Debug)]
@@ -61,6 +59,18 @@ impl DocumentNames {
     }
 }
 
+/// Which counts are those of the moment that the rest is of. Where others change the document, and for who
+/// changes it, none are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Exactness {
+    /// None: they are of some moment.
+    Nothing,
+    /// Those of the document as a whole.
+    Totals,
+    /// Those of paths, too.
+    Classes,
+}
+
 /// What is kept of a document beside its nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Catalog {
@@ -68,16 +78,11 @@ pub(crate) struct Catalog {
     pub(crate) format: DocumentFormat,
     pub(crate) compression: Compression,
     pub(crate) container_bytes: u64,
-    pub(crate) container_count: u64,
     pub(crate) plain_bytes: u64,
-    /// How often it was changed: with that each change writes the head, so that of two at once one has to
-    /// give way.
-    pub(crate) change_count: u64,
-    pub(crate) counts: Counts,
+    pub(crate) totals: Totals,
     pub(crate) vocabulary: Vocabulary,
     pub(crate) synopsis: Synopsis,
-    /// Whether the counts of paths are those of now.
-    pub(crate) is_exact: bool,
+    pub(crate) exactness: Exactness,
     /// By their numbers.
     pub(crate) indexes: Vec<StoredIndex>,
 }
@@ -85,9 +90,8 @@ pub(crate) struct Catalog {
 /// What an editor changes of a catalogue, when it began.
 #[derive(Debug)]
 pub(crate) struct CatalogBegun {
-    head: Vec<u8>,
     name_count: usize,
-    classes: Vec<PathClass>,
+    class_count: usize,
 }
 
 /// A stored document.
@@ -154,13 +158,11 @@ impl Catalog {
             format: DocumentFormat::default(),
             compression: Compression::default(),
             container_bytes,
-            container_count: 0,
             plain_bytes: 0,
-            change_count: 0,
-            counts: Counts::default(),
+            totals: Totals::default(),
             vocabulary: Vocabulary::default(),
             synopsis: Synopsis::default(),
-            is_exact: true,
+            exactness: Exactness::Classes,
             indexes: Vec::new(),
         }
     }
@@ -173,13 +175,15 @@ impl Catalog {
     /// Its entries, in the order of their keys.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
         let head = std::iter::once((vec![HEAD], self.encode_head()));
-        let (names, classes) = (self.name_entries(0), self.class_entries(&[]));
+        let (names, classes) = (self.name_entries(0), self.class_entries(1));
         let indexes = self.indexes.iter().map(|index| {
             let mut bytes = Vec::new();
             index.definition.encode(&mut bytes);
             (Self::index_key(index.number), bytes)
         });
-        head.chain(names).chain(classes).chain(indexes)
+        let totals = std::iter::once((vec![COUNTS], self.totals.encode()));
+        let counts = totals.chain(counts::class_entries(&self.synopsis));
+        head.chain(names).chain(classes).chain(indexes).chain(counts)
     }
 
     /// The entries of names from a number on.
@@ -191,11 +195,10 @@ impl Catalog {
         })
     }
 
-    /// The entries of classes that are not as they were, or not there yet.
-    fn class_entries(&self, old: &[PathClass]) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
-        let classes = self.synopsis.classes().iter().zip(0u32..).skip(1);
-        let changed = classes.filter(|(class, id)| old.get(*id as usize) != Some(class));
-        changed.map(|(class, id)| {
+    /// The entries of classes from a number on.
+    fn class_entries(&self, first: usize) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
+        let classes = self.synopsis.classes().iter().zip(0u32..).skip(first);
+        classes.map(|(class, id)| {
             let mut bytes = Vec::new();
             class.encode(&mut bytes);
             (key_of(CLASS, id), bytes)
@@ -204,19 +207,23 @@ impl Catalog {
 
     /// What of it an editor changes, as it is now.
     pub(crate) fn as_begun(&self) -> CatalogBegun {
-        let (head, name_count) = (self.encode_head(), self.vocabulary.names().len());
-        CatalogBegun { head, name_count, classes: self.synopsis.classes().to_vec() }
+        let (name_count, class_count) =
+            (self.vocabulary.names().len(), self.synopsis.classes().len());
+        CatalogBegun { name_count, class_count }
     }
 
-    /// The entries that an editor changed, in the order of their keys.
-    pub(crate) fn changed_entries(
+    /// Whether there are names or paths that an editor added.
+    pub(crate) fn has_grown(&self, begun: &CatalogBegun) -> bool {
+        self.vocabulary.names().len() > begun.name_count
+            || self.synopsis.classes().len() > begun.class_count
+    }
+
+    /// The entries that an editor added, in the order of their keys.
+    pub(crate) fn added_entries(
         &self,
         begun: &CatalogBegun,
     ) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
-        let head = Some(self.encode_head()).filter(|head| *head != begun.head);
-        let names = self.name_entries(begun.name_count);
-        let classes = self.class_entries(&begun.classes);
-        head.map(|head| (vec![HEAD], head)).into_iter().chain(names).chain(classes)
+        self.name_entries(begun.name_count).chain(self.class_entries(begun.class_count))
     }
 
     /// The key of an index's definition.
@@ -224,49 +231,26 @@ impl Catalog {
         key_of(INDEX, number)
     }
 
-    /// The head, of which each change makes another one.
-    pub(crate) fn encode_head(&self) -> Vec<u8> {
-        let (format, compression) = (self.format.code(), self.compression.code());
-        let mut bytes = match (self.format, self.compression) {
-            (DocumentFormat::Xml, Compression::None) => vec![PLAIN_VERSION, self.mapping.code()],
-            _ => vec![FORMAT_VERSION, self.mapping.code(), format, compression],
-        };
-        let Counts { level_count, value_bytes, .. } = self.counts;
-        let mut counts = self.counts;
-        let kinds = NodeKind::ALL.map(|kind| *counts.of_kind(kind));
-        let sizes =
-            [self.container_bytes, self.container_count, self.plain_bytes, self.change_count];
-        let numbers = sizes.into_iter().chain([level_count, value_bytes]).chain(kinds);
-        numbers.for_each(|number| varint::put(number, &mut bytes));
+    fn encode_head(&self) -> Vec<u8> {
+        let codes = [self.mapping.code(), self.format.code(), self.compression.code()];
+        let mut bytes = vec![FORMAT_VERSION];
+        bytes.extend_from_slice(&codes);
+        varint::put(self.container_bytes, &mut bytes);
+        varint::put(self.plain_bytes, &mut bytes);
         bytes
     }
 
     /// The head; says what is wrong with it.
     fn decode_head(bytes: &[u8]) -> Result<Self, &'static str> {
-        let (&[version, mapping], mut rest) =
-            bytes.split_first_chunk().ok_or("its catalogue has no head")?;
-        let (mut format, mut compression) = (DocumentFormat::Xml, Compression::None);
-        if version > PLAIN_VERSION {
-            let (codes, after) = rest.split_first_chunk::<2>().ok_or("its head is too short")?;
-            format = DocumentFormat::of_code(codes[0]).ok_or("its format is not known")?;
-            compression = Compression::of_code(codes[1])
-                .ok_or("how its containers are packed is not known")?;
-            rest = after;
-        }
+        let (&[_, mapping, format, compression], mut rest) =
+            bytes.split_first_chunk().ok_or("its catalogue's head is too short")?;
         let mapping = MappingKind::of_code(mapping).ok_or("its mapping is not known")?;
+        let format = DocumentFormat::of_code(format).ok_or("its format is not known")?;
+        let compression = Compression::of_code(compression)
+            .ok_or("how its containers are packed is not known")?;
         let mut number = || varint::take(&mut rest).ok_or("its catalogue's head is too short");
-        let (container_bytes, container_count) = (number()?, number()?);
-        let (plain_bytes, change_count) = (number()?, number()?);
-        let mut counts = Counts::default();
-        (counts.level_count, counts.value_bytes) = (number()?, number()?);
-        for kind in NodeKind::ALL {
-            *counts.of_kind(kind) = number()?;
-        }
-        let node_counts = NodeKind::ALL.map(|kind| *counts.of_kind(kind));
-        let are_counts = node_counts.iter().chain([&container_count, &counts.level_count]);
-        if are_counts.max().is_some_and(|&most| most > COUNT_MAX)
-            || counts.value_bytes.max(plain_bytes) > BYTES_MAX
-        {
+        let (container_bytes, plain_bytes) = (number()?, number()?);
+        if plain_bytes > BYTES_MAX {
             return Err("its catalogue counts more than a device holds");
         }
         let known_bytes = CONTAINER_BYTES_MIN as u64..=CONTAINER_BYTES_MAX as u64;
@@ -274,15 +258,23 @@ impl Catalog {
             return Err("its catalogue's head makes no sense");
         }
         let empty = Self::empty(mapping, container_bytes);
-        Ok(Self {
-            format,
-            compression,
-            container_count,
-            plain_bytes,
-            change_count,
-            counts,
-            ..empty
-        })
+        Ok(Self { format, compression, plain_bytes, exactness: Exactness::Nothing, ..empty })
+    }
+
+    /// Takes counts; says what is wrong with them.
+    fn add_counts(&mut self, key: &[u8], value: &[u8]) -> Result<(), &'static str> {
+        let block = match key {
+            [COUNTS] => {
+                self.totals = Totals::decode(value).ok_or("its catalogue's counts are broken")?;
+                return Ok(());
+            }
+            [COUNTS, block @ ..] => <[u8; 4]>::try_from(block).ok(),
+            _ => None,
+        };
+        let block = block.ok_or("its catalogue has an entry of a kind that is not known")?;
+        let first = u32::from_be_bytes(block) as usize * counts::BLOCK_CLASS_COUNT;
+        let node_counts = counts::decode_block(value).ok_or("counts of its paths are broken")?;
+        self.synopsis.count_from(first, &node_counts).ok_or("its catalogue counts unknown paths")
     }
 
     /// Takes a name, a class or an index; says what is wrong with it.
@@ -315,9 +307,6 @@ impl Catalog {
             return if is_new { Ok(()) } else { Err("a name of its catalogue is there twice") };
         }
         let class = PathClass::decode(value).ok_or("a path of its catalogue is broken")?;
-        if class.node_count > COUNT_MAX {
-            return Err("its catalogue counts more nodes of a path than a device holds");
-        }
         if self.vocabulary.get(class.name).is_none() {
             return Err("a path of its catalogue has no name");
         }
@@ -329,7 +318,7 @@ impl Catalog {
 /// A document's head, if its version is known.
 fn decoded_head(document: &str, head: &[u8]) -> Result<Catalog, XmlError> {
     if let &[found, ..] = head
-        && !(PLAIN_VERSION..=FORMAT_VERSION).contains(&found)
+        && found != FORMAT_VERSION
     {
         let (document, known) = (document.to_owned(), FORMAT_VERSION);
         return Err(XmlError::Version { document, found, known });
@@ -340,13 +329,28 @@ fn decoded_head(document: &str, head: &[u8]) -> Result<Catalog, XmlError> {
 }
 
 impl Document {
-    /// The document of that name, as a transaction or snapshot sees it.
+    /// The document of that name, as a transaction or snapshot sees it. Of counts a transaction sees those
+    /// that were committed: what it adds itself is added at its end.
     ///
     /// # Errors
     /// If there is none, or what is stored of it is damaged.
     pub fn open(tables: &Tables, name: &str) -> Result<Self, XmlError> {
+        let mut document = Self::open_structure(tables, name)?;
+        document.read_counts(tables)?;
+        if !tables.is_writing() {
+            document.catalog.exactness = Exactness::Classes;
+        }
+        Ok(document)
+    }
+
+    /// The same without its counts, which somebody may be changing.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(crate) fn open_structure(tables: &Tables, name: &str) -> Result<Self, XmlError> {
         let names = DocumentNames::of(name);
-        let mut entries = match tables.entries(names.catalog.as_str()) {
+        let range = EntryRange::of(&names.catalog).less_than(&[COUNTS]);
+        let mut entries = match tables.entries(range) {
             Err(StorageError::NotFound { .. }) => {
                 return Err(XmlError::Missing { document: name.to_owned() });
             }
@@ -363,8 +367,25 @@ impl Document {
         Ok(Self { name: name.to_owned(), catalog })
     }
 
-    /// Takes the names, paths, indexes and counts that came since it was opened; of paths that were
-    /// there the counts of then stay.
+    /// Reads the counts, exact or not.
+    fn read_counts(&mut self, tables: &Tables) -> Result<(), XmlError> {
+        let catalog = DocumentNames::of(&self.name).catalog;
+        let mut entries = tables.entries(EntryRange::of(&catalog).at_least(&[COUNTS]))?;
+        while let Some((key, value)) = entries.next_entry()? {
+            self.catalog.add_counts(key, value).map_err(|what| self.damaged(what))?;
+        }
+        Ok(())
+    }
+
+    /// Takes the counts that are committed, about: by these it is chosen how expressions are answered. What was
+    /// not there at the last commit has none.
+    pub(crate) fn estimate_counts(&mut self, tables: &Tables) {
+        // Of a document that is new, or has grown, not all is there.
+        let _ = self.read_counts(&tables.committed());
+    }
+
+    /// Takes the names, paths and indexes that came since it was opened, and what is counted of the whole; of
+    /// paths the counts of then stay, and all where reading would keep others from changing them.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -386,10 +407,15 @@ impl Document {
                 self.catalog.add(key, value).map_err(|what| self.damaged(what))?;
             }
         }
-        let old = std::mem::replace(&mut self.catalog, head);
-        let catalog = &mut self.catalog;
-        (catalog.vocabulary, catalog.synopsis) = (old.vocabulary, old.synopsis);
-        (catalog.indexes, catalog.is_exact) = (old.indexes, false);
+        let own = &mut self.catalog;
+        (own.mapping, own.container_bytes) = (head.mapping, head.container_bytes);
+        (own.plain_bytes, own.exactness) = (head.plain_bytes, Exactness::Nothing);
+        if !tables.is_writing() {
+            let totals = tables.value(&catalog, &[COUNTS], Totals::decode)?.flatten();
+            self.catalog.totals =
+                totals.ok_or_else(|| self.damaged("its catalogue's counts are broken"))?;
+            self.catalog.exactness = Exactness::Totals;
+        }
         Ok(())
     }
 
@@ -507,10 +533,10 @@ impl Document {
             mapping: catalog.mapping.label(),
             compression: catalog.compression.label(),
             plain_bytes: catalog.plain_bytes,
-            counts: catalog.counts,
+            counts: catalog.totals.counts,
             class_count: catalog.synopsis.classes().len() as u64,
             name_count: catalog.vocabulary.names().len() as u64,
-            container_count: catalog.container_count,
+            container_count: catalog.totals.container_count,
             container_bytes: catalog.container_bytes,
             page_count: stat.page_count,
             height: u64::from(stat.level_count),
@@ -524,7 +550,7 @@ impl Document {
     }
 }
 
-fn key_of(kind: u8, id: u32) -> Vec<u8> {
+pub(crate) fn key_of(kind: u8, id: u32) -> Vec<u8> {
     let mut key = vec![kind];
     key.extend_from_slice(&id.to_be_bytes());
     key

@@ -9,6 +9,7 @@
 //!      └───────────────┬───────────────────────────────┘
 //!   label     who a node is            synopsis, vocabulary   paths and names, each once
 //!   index     which nodes there are of a path, and with which value
+//!   locks     who may read and change which part, by labels
 //!   mapping   how records are written: full, prefix, elementless
 //!   container runs of records, entries of a raw tree ─► storage::Database
 //! ```
@@ -42,6 +43,7 @@
 mod check;
 mod compression;
 mod container;
+mod counts;
 mod document;
 mod edit;
 mod error;
@@ -51,6 +53,7 @@ mod import;
 mod index;
 mod json;
 pub mod label;
+mod locks;
 mod mapping;
 mod record;
 mod subtree;
@@ -77,6 +80,7 @@ pub use index::{
     drop_document, drop_index, find,
 };
 pub use label::{LABEL_BYTES_MAX, Label, LabelError};
+pub use locks::LockSettings;
 pub use mapping::MappingKind;
 pub use record::{NodeKind, ValueType};
 pub use subtree::{Subtree, SubtreeReader, ValueTeller, values_of};

@@ -11,6 +11,7 @@
 use crate::document::{Document, DocumentNames};
 use crate::error::XmlError;
 use crate::label::Label;
+use crate::locks::LockSettings;
 use crate::record::{NodeKind, Record};
 use crate::synopsis::ClassId;
 use crate::walk::{NodeVisitor, walk, walk_in};
@@ -28,6 +29,7 @@ pub struct SubtreeReader {
     builder: FragmentBuilder,
     places: Places,
     limits: QueryLimits,
+    locks: LockSettings,
 }
 
 /// A node and all that is in it, in memory.
@@ -43,15 +45,26 @@ impl SubtreeReader {
     /// # Errors
     /// As [`Document::open`].
     pub fn open(tables: &Tables, name: &str) -> Result<Self, XmlError> {
-        let document = Document::open(tables, name)?;
+        // Who locked the counts would keep others from changing the document.
+        let document = match tables.is_locking() {
+            true => Document::open_structure(tables, name)?,
+            false => Document::open(tables, name)?,
+        };
         let file = catalog_file(tables, name)?;
         let builder = FragmentBuilder::of(&document);
         let (places, limits) = (Places::default(), QueryLimits::default());
-        Ok(Self { document, file, builder, places, limits })
+        Ok(Self { document, file, builder, places, limits, locks: LockSettings::default() })
+    }
+
+    /// Locks what is read as these settings say, in transactions that lock what they read.
+    #[must_use]
+    pub const fn with_locks(mut self, locks: LockSettings) -> Self {
+        self.locks = locks;
+        self
     }
 
     /// Follows the document to another moment, that of `tables`: takes names and paths that are new
-    /// there. Costs four searches, where opening reads the whole catalogue. In a transaction that
+    /// there. Costs four or five searches, where opening reads the whole catalogue. In a transaction that
     /// may be rolled back it belongs before the first change: what is new is kept.
     ///
     /// # Errors
@@ -59,7 +72,7 @@ impl SubtreeReader {
     pub fn renew(&mut self, tables: &Tables) -> Result<(), XmlError> {
         if catalog_file(tables, self.document.name())? != self.file {
             // Another document has its name.
-            *self = Self::open(tables, self.document.name())?;
+            *self = Self::open(tables, self.document.name())?.with_locks(self.locks);
             return Ok(());
         }
         let name_count = self.document.vocabulary().names().len();
@@ -77,7 +90,7 @@ impl SubtreeReader {
     }
 
     /// Reads a node and all that is in it; `None` if there is no such node. Forgets what was read
-    /// before.
+    /// before. A serializable transaction locks it, so that nobody changes it meanwhile.
     ///
     /// # Errors
     /// If a page cannot be read, the document is damaged, or the part is larger than
@@ -85,6 +98,7 @@ impl SubtreeReader {
     pub fn read(&mut self, tables: &Tables, node: &Label) -> Result<Option<Subtree<'_>>, XmlError> {
         self.builder.clear();
         self.places.clear();
+        self.locks.lock_to_read(tables, self.document.name(), node)?;
         let Self { document, builder, places, limits, .. } = self;
         // The place that holds the rest stands for the element above.
         places.push(document, builder, node.parent().unwrap_or_default().as_bytes())?;

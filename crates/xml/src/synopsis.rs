@@ -54,7 +54,7 @@ pub struct PathClass {
     pub name: NameId,
     /// How many steps it has.
     pub level: u32,
-    /// How many nodes there are.
+    /// How many nodes there are. A document that is being changed has a number of some moment.
     pub node_count: u64,
 }
 
@@ -87,17 +87,16 @@ impl PathClass {
         bytes.push(self.kind.code());
         varint::put(u64::from(self.parent.0), bytes);
         varint::put(u64::from(self.name.0), bytes);
-        varint::put(self.node_count, bytes);
     }
 
-    /// A class without its level, which follows from the one above.
+    /// A class without its level, which follows from the one above, and its nodes, which are counted
+    /// elsewhere.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (&code, mut rest) = bytes.split_first()?;
         let kind = *StepKind::ALL.get(usize::from(code))?;
         let mut id = || u32::try_from(varint::take(&mut rest)?).ok();
         let (parent, name) = (ClassId(id()?), NameId(id()?));
-        let node_count = varint::take(&mut rest)?;
-        rest.is_empty().then_some(Self { parent, kind, name, level: 0, node_count })
+        rest.is_empty().then_some(Self { parent, kind, name, level: 0, node_count: 0 })
     }
 }
 
@@ -144,16 +143,18 @@ impl Synopsis {
         self.classes[class.0 as usize].node_count += 1;
     }
 
-    /// One node more or less of a class; `None` if there is no such class or node.
-    pub(crate) fn change_count(&mut self, class: ClassId, is_added: bool) -> Option<()> {
-        let count = &mut self.classes.get_mut(class.0 as usize)?.node_count;
-        *count = if is_added { *count + 1 } else { count.checked_sub(1)? };
-        Some(())
-    }
-
     /// How many nodes each class has.
     pub(crate) fn node_counts(&self) -> Vec<u64> {
         self.classes.iter().map(|class| class.node_count).collect()
+    }
+
+    /// Takes counts of the classes from a number on; `None` if there is no such class.
+    pub(crate) fn count_from(&mut self, first: usize, counts: &[u64]) -> Option<()> {
+        let classes = self.classes.get_mut(first..first + counts.len())?;
+        for (class, count) in classes.iter_mut().zip(counts) {
+            class.node_count = *count;
+        }
+        Some(())
     }
 
     /// Takes the counts that there were once; what is new since has none.

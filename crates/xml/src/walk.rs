@@ -12,8 +12,7 @@ use crate::label::{self, Label};
 use crate::mapping::MappingKind;
 use crate::record::{NodeKind, Record};
 use crate::synopsis::{ClassId, StepKind, Synopsis};
-use nandu_storage::database::{EntryRange, Tables};
-use std::ops::Bound;
+use nandu_storage::database::{Around, Tables};
 
 /// Who hears of the nodes of a document.
 pub(crate) trait NodeVisitor {
@@ -75,22 +74,6 @@ pub(crate) fn walk(
     walker.end(document, visitor)
 }
 
-/// The key of the container in which a label's record lies, if there is one: the last that does not
-/// come after the label; the label itself without one.
-///
-/// # Errors
-/// If a page cannot be read.
-pub(crate) fn container_key(
-    tables: &Tables,
-    document: &Document,
-    label: &[u8],
-) -> Result<Vec<u8>, XmlError> {
-    let nodes = DocumentNames::of(document.name()).nodes;
-    let range = EntryRange::of(&nodes).between((Bound::Unbounded, Bound::Included(label)));
-    let mut before = tables.entries(range.backward().with_ahead_count(0))?;
-    Ok(before.next_entry()?.map_or_else(|| label.to_vec(), |(key, _)| key.to_vec()))
-}
-
 /// Tells `visitor` of a node and all that is in it, in order. False if there is no such node.
 ///
 /// # Errors
@@ -103,9 +86,7 @@ pub(crate) fn walk_in(
 ) -> Result<bool, XmlError> {
     let nodes = DocumentNames::of(document.name()).nodes;
     let (start, end) = (node.as_bytes(), node.end());
-    let first = container_key(tables, document, start)?;
-    let range = EntryRange::of(&nodes).at_least(&first).less_than(&end);
-    let mut entries = tables.entries(range.with_ahead_count(0))?;
+    let mut entries = tables.entries_around(&nodes, Around::keys(start, &end))?;
     let mut walker = None;
     let mut place = ContainerPlace::default();
     'containers: while let Some((key, value)) = entries.next_entry()? {

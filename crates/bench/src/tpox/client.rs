@@ -10,7 +10,8 @@ use nandu_storage::Database;
 use nandu_storage::database::{Tables, WriteTransaction};
 use nandu_xml::xpath::{Expression, Namespaces, Node, Value, evaluate, parse, write_node};
 use nandu_xml::{
-    Editor, IndexDefinition, Label, Sought, Spot, Subtree, SubtreeReader, XmlError, find,
+    Editor, IndexDefinition, Label, LockSettings, Sought, Spot, Subtree, SubtreeReader, XmlError,
+    find,
 };
 use std::sync::Arc;
 
@@ -52,10 +53,12 @@ pub(super) struct Queries {
     accounts: Expression,
     last_trade: Expression,
     namespaces: Namespaces,
+    /// How finely documents are locked.
+    locks: LockSettings,
 }
 
 impl Queries {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(locks: LockSettings) -> Self {
         let parsed = |text: &str| parse(text).expect("a constant expression is sound");
         let namespaces = [
             ("c", "http://tpox-benchmark.com/custacc"),
@@ -77,6 +80,7 @@ impl Queries {
             accounts: parsed("c:Accounts"),
             last_trade: parsed("s:Price/s:LastTrade/text()"),
             namespaces: namespaces.map(owned).into_iter().collect(),
+            locks,
         }
     }
 
@@ -112,29 +116,74 @@ fn strange(what: &str) -> BenchError {
 struct Readers([Option<SubtreeReader>; 3]);
 
 impl Readers {
-    /// The subtree with an id, as `tables` have it.
-    fn read(
+    /// The reader of a document, as `tables` have it.
+    fn of(
         &mut self,
         tables: &Tables,
         queries: &Queries,
-        (collection, id): (TpoxCollection, &str),
-    ) -> Result<Subtree<'_>, BenchError> {
+        collection: TpoxCollection,
+    ) -> Result<&mut SubtreeReader, BenchError> {
         let place = &mut self.0[collection as usize];
-        let reader = match place {
+        Ok(match place {
             Some(reader) => {
                 reader.renew(tables)?;
                 reader
             }
-            None => place.insert(SubtreeReader::open(tables, collection.name())?),
-        };
+            None => {
+                let reader = SubtreeReader::open(tables, collection.name())?;
+                place.insert(reader.with_locks(queries.locks))
+            }
+        })
+    }
+
+    /// The label of the subtree with an id.
+    fn find(
+        &mut self,
+        tables: &Tables,
+        queries: &Queries,
+        (collection, id): (TpoxCollection, &str),
+    ) -> Result<Label, BenchError> {
+        let reader = self.of(tables, queries, collection)?;
         let key = &queries.keys[collection as usize];
         let found = find(tables, reader.document(), key, Some(Sought::Text(id)), 2)?;
         let label = match &found.labels[..] {
             [label] => label.ancestor(SUBTREE_LEVEL),
             _ => None,
         };
-        let label = label.ok_or_else(|| strange("an id does not lead to one subtree"))?;
-        reader.read(tables, &label)?.ok_or_else(|| strange("there is no subtree of an id"))
+        label.ok_or_else(|| strange("an id does not lead to one subtree"))
+    }
+
+    /// The subtree with an id.
+    fn read(
+        &mut self,
+        tables: &Tables,
+        queries: &Queries,
+        (collection, id): (TpoxCollection, &str),
+    ) -> Result<Subtree<'_>, BenchError> {
+        let label = self.find(tables, queries, (collection, id))?;
+        self.read_at(tables, (collection, &label))
+    }
+
+    /// The subtree with an id, which the editor's transaction is going to change.
+    fn claim(
+        &mut self,
+        editor: &mut Editor<'_, '_>,
+        queries: &Queries,
+        (collection, id): (TpoxCollection, &str),
+    ) -> Result<Subtree<'_>, BenchError> {
+        let label = self.find(editor.tables(), queries, (collection, id))?;
+        editor.claim(&label)?;
+        self.read_at(editor.tables(), (collection, &label))
+    }
+
+    fn read_at(
+        &mut self,
+        tables: &Tables,
+        (collection, label): (TpoxCollection, &Label),
+    ) -> Result<Subtree<'_>, BenchError> {
+        let reader = self.0[collection as usize].as_mut();
+        let reader = reader.ok_or_else(|| strange("what found a subtree is gone"))?;
+        reader.read(tables, label)?.ok_or_else(|| strange("there is no subtree of an id"))
     }
 }
 
@@ -231,8 +280,8 @@ fn new_account(
     queries: &Queries,
     (customer, text): (&str, &str),
 ) -> Result<(), BenchError> {
-    let mut editor = Editor::begin(write, Custacc.name())?;
-    let subtree = readers.read(editor.tables(), queries, (Custacc, customer))?;
+    let mut editor = Editor::begin_with(write, Custacc.name(), queries.locks)?;
+    let subtree = readers.claim(&mut editor, queries, (Custacc, customer))?;
     let accounts = queries.label(&queries.accounts, subtree)?;
     editor.insert(&Spot::LastIn(accounts), text)?;
     editor.finish()?;
@@ -250,7 +299,7 @@ fn new_order(
     for node in queries.nodes(&queries.price, subtree)? {
         write_node(subtree.fragment(), node, answer);
     }
-    let mut editor = Editor::begin(write, Order.name())?;
+    let mut editor = Editor::begin_with(write, Order.name(), queries.locks)?;
     let root = Label::document().first_child().map_err(|_| strange("there is no root"))?;
     editor.insert(&Spot::LastIn(root), text)?;
     editor.finish()?;
@@ -264,8 +313,8 @@ fn new_price(
     queries: &Queries,
     (symbol, price): (&str, &str),
 ) -> Result<(), BenchError> {
-    let mut editor = Editor::begin(write, Security.name())?;
-    let subtree = readers.read(editor.tables(), queries, (Security, symbol))?;
+    let mut editor = Editor::begin_with(write, Security.name(), queries.locks)?;
+    let subtree = readers.claim(&mut editor, queries, (Security, symbol))?;
     let label = queries.label(&queries.last_trade, subtree)?;
     if !editor.set_value(&label, price)? {
         return Err(strange("a price is not there"));

@@ -16,8 +16,8 @@
 //!
 //! 1. What clients ask for follows from seed, client and mix, whatever the mapping and the drive.
 //! 2. Targets are drawn among what was loaded, each alike; what is new is not asked for.
-//! 3. A writer locks the catalogue of its document first, so writers of one document come one after
-//!    the other, and none is done again for that. A reader has a snapshot.
+//! 3. A writer locks the customer or security that it changes before it reads it, so of two who change
+//!    the same none is done again for that. A reader has a snapshot.
 
 mod client;
 
@@ -28,7 +28,7 @@ use nandu_base::fnv1a;
 use nandu_load::{Tpox, TpoxObserver};
 use nandu_storage::Database;
 use nandu_storage::database::Isolation;
-use nandu_xml::{ImportReport, MappingKind, XmlError};
+use nandu_xml::{ImportReport, LockSettings, MappingKind, XmlError};
 use serde::{Serialize, Serializer};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -48,6 +48,8 @@ pub struct TpoxRun {
     pub write_percent: u8,
     /// How far transactions that change something are apart.
     pub isolation: Isolation,
+    /// How finely these lock what they read and change of a document.
+    pub locks: LockSettings,
     /// The seed of what is drawn beside the documents.
     pub seed: u64,
     /// The number of the first new account and order of each client: above all that earlier runs
@@ -128,7 +130,7 @@ impl TpoxRun {
     /// The mix for clients over documents that [`Self::load`] stored.
     #[must_use]
     pub fn start(&self) -> Arc<TpoxLoad> {
-        let queries = Arc::new(Queries::new());
+        let queries = Arc::new(Queries::new(self.locks));
         Arc::new(TpoxLoad { run: *self, queries, counts: Mutex::default() })
     }
 }

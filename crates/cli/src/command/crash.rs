@@ -29,6 +29,8 @@ Examples:
                                    the first seed that finds each planted bug
   nandu crash --clients 16         many at once, and what each of them saw
   nandu crash --document           an XML document and its indexes beside the tables
+  nandu crash --document --clients 8
+                                   many at once that change one document
   nandu crash --kill . --seeds 20  threads over real files, and SIGKILL
   nandu crash --world ssd          whole simulated SSDs below, of every layer
   nandu crash --world ssd --seed 14 --every-request
@@ -55,8 +57,8 @@ pub(crate) struct CrashArguments {
     #[arg(long, value_name = "COUNT", conflicts_with = "every_request",
         value_parser = clap::value_parser!(u32).range(2..=CLIENT_COUNT_LIMIT))]
     clients: Option<u32>,
-    /// An XML document beside the tables, with indexes; with --kill, one instead of them that all
-    /// clients change
+    /// An XML document beside the tables, with indexes; with --clients or --kill, one instead of them
+    /// that all clients change
     #[arg(long)]
     document: bool,
     /// A small run of each seed, repeated and cut at each of its requests
@@ -210,6 +212,7 @@ impl CrashArguments {
     /// Who works on the databases, if this bug is planted.
     const fn workload(&self, bug: Bug) -> Workload {
         match self.clients {
+            Some(client_count_max) if self.document => Workload::DocumentCrowd { client_count_max },
             Some(client_count_max) => Workload::Crowd { client_count_max },
             None if self.document => Workload::Document,
             None if bug.is_of_many() => Workload::Crowd { client_count_max: CLIENT_COUNT_MAX },
@@ -225,10 +228,6 @@ pub(crate) fn run(arguments: &CrashArguments, context: &Context) -> Result<(), F
             Some(last_element) => kill::be_killed(place, arguments, last_element),
             None => kill::run(place, arguments, context),
         };
-    }
-    if arguments.document && arguments.clients.is_some() {
-        let what = "several clients change a document with --kill alone; leave out --clients";
-        return Err(Failure::input(what));
     }
     if arguments.plant == ALL_BUGS {
         return find_all(arguments, context);
@@ -254,7 +253,9 @@ fn run_seeds(arguments: &CrashArguments, context: &Context) -> Result<(), Failur
         world,
         every_request: arguments.every_request,
         client_count_max: match workload {
-            Workload::Crowd { client_count_max } => Some(client_count_max),
+            Workload::Crowd { client_count_max } | Workload::DocumentCrowd { client_count_max } => {
+                Some(client_count_max)
+            }
             Workload::Rows | Workload::Document => None,
         },
         has_document: arguments.document,

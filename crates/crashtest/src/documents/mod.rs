@@ -4,8 +4,11 @@
 //! 1. What is stored is compared as text, nodes by nodes with their indexes by the check of the document.
 //! 2. Elements are found by their keys, through the index of keys where the planner takes it.
 
+pub(crate) mod crowd;
 pub(crate) mod threads;
 pub(crate) mod tree;
+#[cfg(test)]
+mod writers;
 
 use crate::life::{Simulation, Stop};
 use crate::model::State;
@@ -14,8 +17,8 @@ use nandu_storage::StorageError;
 use nandu_storage::database::{Tables, WriteTransaction};
 use nandu_xml::xpath::{Namespaces, QueryLimits, QueryPlan, locate, parse};
 use nandu_xml::{
-    Document, Editor, ImportOptions, IndexDefinition, Label, MappingKind, XmlError, check, export,
-    import_with,
+    Document, Editor, ImportOptions, IndexDefinition, Label, LockSettings, MappingKind, XmlError,
+    check, export, import_with,
 };
 use tree::{Edit, Element, Spot};
 
@@ -77,7 +80,15 @@ pub(crate) fn findings(tables: &Tables) -> Result<Vec<String>, XmlError> {
 /// # Errors
 /// If an element is not there that the changes name, or the engine refuses.
 pub(crate) fn change(write: &mut WriteTransaction<'_>, edits: &[Edit]) -> Result<(), XmlError> {
-    let mut editor = Editor::begin(write, NAME)?;
+    change_with(write, edits, LockSettings::default())
+}
+
+fn change_with(
+    write: &mut WriteTransaction<'_>,
+    edits: &[Edit],
+    locks: LockSettings,
+) -> Result<(), XmlError> {
+    let mut editor = Editor::begin_with(write, NAME, locks)?;
     edits.iter().try_for_each(|edit| change_one(&mut editor, edit))?;
     editor.finish()?;
     Ok(())

@@ -34,8 +34,14 @@ pub struct Update {
     has_committed: bool,
 }
 
+impl Update {
+    pub(super) const fn new(client: u32, number: u64, has_committed: bool) -> Self {
+        Self { client, number, has_committed }
+    }
+}
+
 /// What the transaction of this number does to a part, that which counts it among it.
-fn edits(seed: u64, client: u32, number: u64, part: &Element) -> Vec<Edit> {
+pub(super) fn edits(seed: u64, client: u32, number: u64, part: &Element) -> Vec<Edit> {
     let mut rng = Rng::for_part(seed, &format!("update {number} of client {client}"));
     let mut part = part.clone();
     let mut edits = vec![Edit::SetValue { key: part.key.clone(), value: number.to_string() }];
@@ -48,7 +54,7 @@ fn edits(seed: u64, client: u32, number: u64, part: &Element) -> Vec<Edit> {
 }
 
 /// How many transactions are in a part.
-fn number_of(part: &Element) -> Result<u64, String> {
+pub(super) fn number_of(part: &Element) -> Result<u64, String> {
     part.value.parse().map_err(|_| format!("part {} counts `{}`", part.key, part.value))
 }
 
@@ -140,14 +146,33 @@ impl SurvivingDocument {
         database: &Database,
         updates: impl IntoIterator<Item = Update>,
     ) -> Result<KilledLife, String> {
+        let tables = database.read();
+        let found = read(&tables).map_err(|error| format!("reading it failed: {error}"))?;
+        let life = self.take(&found, updates)?;
+        let findings = findings(&tables).map_err(|error| format!("its check failed: {error}"))?;
+        if let Some(finding) = findings.first() {
+            return Err(format!("the check of the document found: {finding}"));
+        }
+        let report = tables.check().map_err(|error| format!("the check failed: {error}"))?;
+        if let Some(finding) = report.findings.first() {
+            return Err(format!("the check found: {finding}"));
+        }
+        tables.engine().audit();
+        Ok(life)
+    }
+
+    /// The same of what was found, whatever else there is of it.
+    pub(super) fn take(
+        &mut self,
+        found: &Element,
+        updates: impl IntoIterator<Item = Update>,
+    ) -> Result<KilledLife, String> {
         let mut last: BTreeMap<u32, Update> = BTreeMap::new();
         let mut life = KilledLife::default();
         for update in updates {
             life.committed_count += u64::from(update.has_committed);
             last.insert(update.client, update);
         }
-        let tables = database.read();
-        let found = read(&tables).map_err(|error| format!("reading it failed: {error}"))?;
         let mut expected = self.tree.clone();
         for part in &mut expected.children {
             let before = number_of(part)?;
@@ -174,19 +199,15 @@ impl SurvivingDocument {
                 });
             }
         }
-        if found != expected {
+        if *found != expected {
             return Err("the document is not what all updates make of it".to_owned());
         }
         self.tree = expected;
-        let findings = findings(&tables).map_err(|error| format!("its check failed: {error}"))?;
-        if let Some(finding) = findings.first() {
-            return Err(format!("the check of the document found: {finding}"));
-        }
-        let report = tables.check().map_err(|error| format!("the check failed: {error}"))?;
-        if let Some(finding) = report.findings.first() {
-            return Err(format!("the check found: {finding}"));
-        }
-        tables.engine().audit();
         Ok(life)
+    }
+
+    /// The part of each client.
+    pub(super) fn parts(&self) -> impl Iterator<Item = &Element> {
+        self.tree.children.iter()
     }
 }

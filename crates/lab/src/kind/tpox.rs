@@ -41,7 +41,7 @@ use nandu_probe::text;
 use nandu_storage::database::Isolation;
 use nandu_storage::volume::DeviceVolume;
 use nandu_storage::{Database, Settings, Volumes};
-use nandu_xml::{Document, MappingKind};
+use nandu_xml::{Document, LockSettings, MappingKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -222,6 +222,7 @@ impl TpoxMix {
             mapping,
             write_percent,
             isolation: Isolation::default(),
+            locks: LockSettings::default(),
             seed,
             // What an earlier mix made stays.
             new_from: u64::from(write_percent) * self.transaction_count,

@@ -8,18 +8,20 @@
 //!
 //! 1. The value of an element is all text in it, so a text that changes may change the entries of all
 //!    elements above it. As far as a key tells, the beginning is enough.
+//! 2. Who has looked at that beginning keeps others from changing it, so the entry is that of the value.
 
 use super::Editor;
+use super::places::up_to;
 use super::region::Kept;
 use crate::container::{ContainerPlace, ContainerReader};
-use crate::document::DocumentNames;
+use crate::document::{Document, DocumentNames};
 use crate::error::XmlError;
 use crate::index::{Beginning, Entries};
 use crate::label::Label;
 use crate::record::NodeKind;
 use crate::synopsis::ClassId;
-use crate::walk::{container_key, walk_records};
-use nandu_storage::database::EntryRange;
+use crate::walk::walk_records;
+use nandu_storage::database::Around;
 
 /// Keys of entries, each with the place of its index.
 type Found = Vec<(usize, Vec<u8>)>;
@@ -100,7 +102,7 @@ impl Editor<'_, '_> {
 
     /// Adds the entries that an element and those above it have by their values.
     fn entries_above(
-        &self,
+        &mut self,
         (element, class): &(Label, ClassId),
         found: &mut Found,
     ) -> Result<(), XmlError> {
@@ -121,27 +123,60 @@ impl Editor<'_, '_> {
         })
     }
 
-    /// The text in an element, from its beginning, as far as a key tells.
-    fn value_of(&self, element: &Label) -> Result<Beginning, XmlError> {
+    /// The text in an element, from its beginning, as far as a key tells. Nobody else changes that part of it
+    /// from now on.
+    fn value_of(&mut self, element: &Label) -> Result<Beginning, XmlError> {
         let nodes = DocumentNames::of(self.document.name()).nodes;
-        let (start, end) = (element.as_bytes(), element.end());
-        let first = container_key(self.write, &self.document, start)?;
-        let range = EntryRange::of(&nodes).at_least(&first).less_than(&end).with_ahead_count(0);
-        let mut entries = self.write.entries(range)?;
-        let (mut value, mut place) = (Beginning::default(), ContainerPlace::default());
-        while let Some(entry) = entries.next_entry()? {
-            let damaged = |what: &str| self.document.damaged(what);
-            let form = self.document.form();
-            let mut reader = ContainerReader::new(form, entry, &mut place).map_err(damaged)?;
-            while let Some(record) = reader.next_record().map_err(damaged)? {
-                if record.label >= &end[..] || value.is_full() {
+        let range = (element.as_bytes(), &element.end()[..]);
+        let (mut value, mut room) = (Beginning::default(), ContainerPlace::default());
+        // One container more at a time, since which one is the last is not known.
+        let (mut last, mut is_first) = (range.0.to_vec(), true);
+        loop {
+            let bound = up_to(&last);
+            let around = Around::keys(&last, &bound);
+            let around = if is_first { around } else { around.with_next() };
+            let mut containers = match self.write.is_locking() {
+                true => self.write.entries_around(&nodes, around)?,
+                false => self.write.claim_entries_around(&nodes, around)?,
+            };
+            let mut new = None;
+            while let Some((key, bytes)) = containers.next_entry()? {
+                if !is_first && key <= &last[..] {
+                    continue;
+                }
+                new = Some(key.to_vec());
+                let is_over =
+                    add_text(&self.document, (key, bytes), range, (&mut value, &mut room))?;
+                if is_over {
                     return Ok(value);
                 }
-                if record.kind == NodeKind::Text && record.label > start {
-                    value.push(record.value);
-                }
             }
+            match new {
+                Some(key) => last = key,
+                None if !is_first => return Ok(value),
+                None => {}
+            }
+            is_first = false;
         }
-        Ok(value)
     }
+}
+
+/// Adds the text of a container that lies in an element. True if nothing more is wanted.
+fn add_text(
+    document: &Document,
+    entry: (&[u8], &[u8]),
+    (start, end): (&[u8], &[u8]),
+    (value, room): (&mut Beginning, &mut ContainerPlace),
+) -> Result<bool, XmlError> {
+    let damaged = |what: &str| document.damaged(what);
+    let mut reader = ContainerReader::new(document.form(), entry, room).map_err(damaged)?;
+    while let Some(record) = reader.next_record().map_err(damaged)? {
+        if record.label >= end || value.is_full() {
+            return Ok(true);
+        }
+        if record.kind == NodeKind::Text && record.label > start {
+            value.push(record.value);
+        }
+    }
+    Ok(value.is_full())
 }

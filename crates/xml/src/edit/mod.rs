@@ -1,14 +1,21 @@
 //! Changes of a stored document: values, subtrees that go, fragments that come.
 //!
 //! ```text
-//!   Editor ─► region: the containers around a range of labels, read, written again
+//!   Editor ─► locks: of a node, by its label
+//!     ├─► region: the containers around a range of labels, read, written again
 //!     ├─► indexes: entries that go and come
-//!     └─► catalogue: counts, new names and paths, in the end
+//!     └─► catalogue: new names and paths, in the end; counts, when the transaction commits
 //! ```
 //!
 //! 1. All is done in the caller's transaction; what an error left half done goes with its rollback.
 //! 2. Nobody's label changes but those of a crowd, where there is no room.
 //! 3. An element of an elementless document has a record if and only if nothing is in it.
+//! 4. Several transactions change a document at once. What one reads to decide what it writes, it keeps others
+//!    from changing, whatever its isolation: neighbours, whether an element has anything else in it, the text
+//!    of elements whose values are indexed. What it writes it claims before it reads it. Which class an element
+//!    has, and which prefixes, is so as long as it is there.
+//! 5. Names, paths and indexes are for all who change a document what they were when they began, but for those
+//!    that they add themselves: who adds some waits until nobody else is at it.
 
 mod indexes;
 mod json;
@@ -17,13 +24,17 @@ mod region;
 mod tally;
 
 use self::region::{Kept, Region};
-use crate::document::{CatalogBegun, Document, DocumentNames};
+use crate::counts::CountChange;
+use crate::document::{COUNTS, CatalogBegun, Document, DocumentNames, NAME};
 use crate::error::XmlError;
 use crate::import::{Base, fragment};
 use crate::index::{IndexDefinition, Indexer};
 use crate::label::{Label, LabelError};
+use crate::locks::LockSettings;
 use crate::record::NodeKind;
-use nandu_storage::database::{Tables, WriteTransaction};
+use nandu_storage::StorageError;
+use nandu_storage::database::{Around, Tables, WriteTransaction};
+use std::ops::Bound;
 
 /// Where a fragment goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +56,8 @@ pub struct Editor<'e, 'd> {
     document: Document,
     /// What is stored of its catalogue.
     begun: CatalogBegun,
+    counts: CountChange,
+    locks: LockSettings,
     /// Makes entries of its indexes.
     indexer: Indexer,
     /// Siblings that got new labels, each time with their old ones.
@@ -52,17 +65,45 @@ pub struct Editor<'e, 'd> {
 }
 
 impl<'e, 'd> Editor<'e, 'd> {
-    /// Begins to change a document. Its catalogue is locked before anything of it is read: of two
-    /// who did that and then changed it, one would have to begin again.
+    /// Begins to change a document, with locks as finely as [`LockSettings`] have it.
     ///
     /// # Errors
     /// As [`Document::open`], or if others are in the way.
     pub fn begin(write: &'e mut WriteTransaction<'d>, name: &str) -> Result<Self, XmlError> {
-        let document = crate::index::claimed(write, name)?;
+        Self::begin_with(write, name, LockSettings::default())
+    }
+
+    /// Begins to change a document. Others may do so at the same time in parts that are locked apart.
+    ///
+    /// # Errors
+    /// As [`Self::begin`].
+    pub fn begin_with(
+        write: &'e mut WriteTransaction<'d>,
+        name: &str,
+        locks: LockSettings,
+    ) -> Result<Self, XmlError> {
+        match hold(write, name, locks) {
+            // Which document is missing is the better answer.
+            Ok(()) | Err(XmlError::Storage(StorageError::NotFound { .. })) => {}
+            Err(error) => return Err(error),
+        }
+        let mut document = Document::open_structure(write, name)?;
+        document.estimate_counts(write);
         let begun = document.catalog.as_begun();
         let kinds = document.indexes().map(IndexDefinition::kind).collect();
         let indexer = Indexer::new(kinds, document.catalog.coverage(), document.format());
-        Ok(Self { write, document, begun, indexer, relabelled: Vec::new() })
+        let (counts, relabelled) = (CountChange::default(), Vec::new());
+        Ok(Self { write, document, begun, counts, locks, indexer, relabelled })
+    }
+
+    /// Locks a node and all that is in it, which are to be changed after they were read: of two who read the
+    /// same before they change it, one would have to begin again. There need be no such node. The document
+    /// stands for all of it.
+    ///
+    /// # Errors
+    /// If others are in the way.
+    pub fn claim(&mut self, node: &Label) -> Result<(), XmlError> {
+        self.lock(node)
     }
 
     /// What the transaction sees, the changes so far among it.
@@ -71,7 +112,7 @@ impl<'e, 'd> Editor<'e, 'd> {
         &*self.write
     }
 
-    /// The document as it has become.
+    /// The document with the names and paths that it has become. Its counts are of some moment before.
     #[must_use]
     pub const fn document(&self) -> &Document {
         &self.document
@@ -97,24 +138,23 @@ impl<'e, 'd> Editor<'e, 'd> {
     /// # Errors
     /// If the value may not stand there, or the engine refuses.
     pub fn set_value(&mut self, label: &Label, value: &str) -> Result<bool, XmlError> {
+        self.lock(label)?;
         let mut end = label.as_bytes().to_vec();
         end.push(0x01);
-        let mut region = Region::read(self.write, &self.document, label.as_bytes(), &end)?;
+        let mut region = Region::claim(self.write, &self.document, (label.as_bytes(), &end))?;
         let [kept] = &mut region.inside[..] else { return Ok(false) };
         if matches!(kept.kind, NodeKind::Element | NodeKind::Namespace | NodeKind::Doctype) {
             return Err(invalid("what it is called or declares is no value that can be set"));
         }
         let (value_type, value) = self.new_value(kept.kind, value)?;
-        let others = self.document.catalog.counts.value_bytes.checked_sub(kept.value.len() as u64);
-        let others =
-            others.ok_or_else(|| self.document.damaged("it counts too few bytes of values"))?;
-        self.document.catalog.counts.value_bytes = others + value.len() as u64;
+        self.counts.count_bytes(kept.value.len() as u64, false);
+        self.counts.count_bytes(value.len() as u64, true);
         let old = kept.clone();
         (kept.value_type, kept.value) = (value_type, value);
         let parent = label.parent().unwrap_or_default();
         let class = self.class_in(&parent, &old)?;
         let change = self.begin_change((&parent, class), (&[old], &region.inside), true)?;
-        region.write(self.write, &mut self.document)?;
+        region.write(self.write, (&self.document, &mut self.counts))?;
         self.end_change(change)?;
         Ok(true)
     }
@@ -122,11 +162,12 @@ impl<'e, 'd> Editor<'e, 'd> {
     /// Removes a node and all that is in it. False if there is no such node.
     ///
     /// # Errors
-    /// If it is the outermost element, or the engine refuses.
+    /// If it is the outermost element or a declaration of a namespace, or the engine refuses.
     pub fn delete(&mut self, label: &Label) -> Result<bool, XmlError> {
         let Some(parent) = label.parent() else { return Err(invalid("a document has no parent")) };
+        self.lock(label)?;
         let (start, end) = (label.as_bytes(), label.end());
-        let mut region = Region::read(self.write, &self.document, start, &end)?;
+        let mut region = Region::claim(self.write, &self.document, (start, &end))?;
         if region.inside.is_empty() {
             return Ok(false);
         }
@@ -137,6 +178,10 @@ impl<'e, 'd> Editor<'e, 'd> {
         if parent == Label::document() && is_element {
             return Err(invalid("a document keeps its outermost element"));
         }
+        if region.inside[0].kind == NodeKind::Namespace {
+            // What lies in the element may have the prefix.
+            return Err(invalid("a declaration of a namespace goes with its element"));
+        }
         let class = self.class_in(&parent, &region.inside[0])?;
         let removed = std::mem::take(&mut region.inside);
         if self.is_json() && removed[0].kind == NodeKind::Text && removed[0].label == start {
@@ -146,11 +191,10 @@ impl<'e, 'd> Editor<'e, 'd> {
         if (self.is_json() || !self.document.mapping().has_elements())
             && parent != Label::document()
         {
-            let before = self.record_before(start)?;
-            let has_more = before.is_some_and(|kept| is_in(parent.as_bytes(), &kept.label))
-                || self
-                    .record_from(&end)?
-                    .is_some_and(|kept| is_in(parent.as_bytes(), &kept.label));
+            let is_in_parent =
+                |kept: Option<Kept>| kept.is_some_and(|kept| is_in(parent.as_bytes(), &kept.label));
+            let has_more = is_in_parent(self.claim_record_before(start)?)
+                || is_in_parent(self.claim_record_from(&end)?);
             if !has_more {
                 region.inside.push(self.rest_of((&parent, class), (label, &removed[0]))?);
             }
@@ -161,7 +205,7 @@ impl<'e, 'd> Editor<'e, 'd> {
         if let [rest] = new {
             self.tally(std::slice::from_ref(rest), &rest.label, true)?;
         }
-        region.write(self.write, &mut self.document)?;
+        region.write(self.write, (&self.document, &mut self.counts))?;
         self.end_change(change)?;
         Ok(true)
     }
@@ -176,11 +220,15 @@ impl<'e, 'd> Editor<'e, 'd> {
         if self.is_json() {
             return Err(invalid("nothing is inserted into a document of JSON: set values in it"));
         }
+        self.claim_spot(spot)?;
         let (parent, mut left, mut right) = self.neighbours(spot)?;
         let class = self.class_of_element(&parent)?;
         let bindings = self.bindings(&parent)?;
         let base = Base { label: parent.as_bytes(), level: parent.level(), class, bindings };
         let (entries, count) = fragment(&mut self.document.catalog, base, text)?;
+        if self.document.catalog.has_grown(&self.begun) {
+            self.claim_structure()?;
+        }
         let mut records = region::unpack(&self.document, &entries)?;
         if count == 0 {
             return Ok(Vec::new());
@@ -203,7 +251,7 @@ impl<'e, 'd> Editor<'e, 'd> {
         places::rename(&mut records, level, &labels).map_err(|error| invalid(error.to_string()))?;
         let start = labels[0].as_bytes();
         let end = labels[labels.len() - 1].end();
-        let mut region = Region::read(self.write, &self.document, start, &end)?;
+        let mut region = Region::claim(self.write, &self.document, (start, &end))?;
         if !region.inside.is_empty() {
             return Err(self.document.damaged("a new label is taken"));
         }
@@ -216,22 +264,65 @@ impl<'e, 'd> Editor<'e, 'd> {
         }
         let change = self.begin_change((&parent, class), (&[], &records), true)?;
         region.inside = records;
-        region.write(self.write, &mut self.document)?;
+        region.write(self.write, (&self.document, &mut self.counts))?;
         self.end_change(change)?;
         Ok(labels)
     }
 
-    /// Writes what has changed in the catalogue. Without it the rest is to be rolled back.
+    /// Writes what is new in the catalogue; what is counted follows when the transaction commits. Without it
+    /// the rest is to be rolled back.
     ///
     /// # Errors
     /// If the engine refuses.
     pub fn finish(self) -> Result<Document, XmlError> {
         let catalog = DocumentNames::of(self.document.name()).catalog;
-        for (key, value) in self.document.catalog.changed_entries(&self.begun) {
+        for (key, value) in self.document.catalog.added_entries(&self.begun) {
             self.write.put_value(&catalog, &key, &value)?;
+        }
+        if !self.counts.is_empty() {
+            for (key, merging) in self.counts.into_merges(self.document.name()) {
+                self.write.merge_value(&catalog, &key, merging)?;
+            }
         }
         Ok(self.document)
     }
+
+    fn lock(&self, node: &Label) -> Result<(), XmlError> {
+        self.locks.lock(self.write, self.document.name(), node)
+    }
+
+    /// Locks the place where a fragment goes: the element, as far as something comes into it, and the gap with
+    /// the container before it.
+    fn claim_spot(&mut self, spot: &Spot) -> Result<(), XmlError> {
+        let (parent, place) = match spot {
+            Spot::FirstIn(parent) => (parent.clone(), [parent.as_bytes(), &[0x02]].concat()),
+            Spot::LastIn(parent) => (parent.clone(), parent.end()),
+            Spot::Before(node) => (node.parent().unwrap_or_default(), node.as_bytes().to_vec()),
+            Spot::Behind(node) => (node.parent().unwrap_or_default(), node.end()),
+        };
+        self.locks.lock_for_children(self.write, self.document.name(), &parent)?;
+        let nodes = DocumentNames::of(self.document.name()).nodes;
+        self.write.claim_entries_around(&nodes, Around::gap(&place))?;
+        Ok(())
+    }
+
+    /// Excludes all others that change the document, as soon as they have ended: there are names or paths that
+    /// they do not know.
+    fn claim_structure(&mut self) -> Result<(), XmlError> {
+        let catalog = DocumentNames::of(self.document.name()).catalog;
+        Ok(self.write.claim_value(&catalog, &[NAME])?)
+    }
+}
+
+/// Keeps a document as one that several change: its names, paths and indexes stay, and nobody looks at its
+/// counts serializably.
+fn hold(write: &mut WriteTransaction<'_>, name: &str, locks: LockSettings) -> Result<(), XmlError> {
+    locks.lock_for_children(write, name, &Label::document())?;
+    let catalog = DocumentNames::of(name).catalog;
+    write.announce_merge(&catalog, &[COUNTS])?;
+    let structure = (Bound::Unbounded, Bound::Excluded(&[COUNTS][..]));
+    write.keep_entries(&catalog, structure)?;
+    Ok(())
 }
 
 fn invalid(what: impl Into<String>) -> XmlError {

@@ -2,14 +2,13 @@
 
 use super::region::{Kept, Region};
 use super::{Editor, Spot, invalid, is_in};
-use crate::document::DocumentNames;
+use crate::document::{Document, DocumentNames};
 use crate::error::XmlError;
 use crate::label::crowd::Crowd;
 use crate::label::{LABEL_BYTES_MAX, Label, LabelError};
 use crate::record::NodeKind;
 use crate::synopsis::ClassId;
-use nandu_storage::database::EntryRange;
-use std::ops::Bound;
+use nandu_storage::database::{Around, EntryScan};
 
 impl Editor<'_, '_> {
     /// The element that a place is in, and the nodes on both sides of it.
@@ -83,24 +82,41 @@ impl Editor<'_, '_> {
     /// The last record before a place.
     pub(super) fn record_before(&self, place: &[u8]) -> Result<Option<Kept>, XmlError> {
         let nodes = DocumentNames::of(self.document.name()).nodes;
-        let bounds = (Bound::Unbounded, Bound::Excluded(place));
-        let range = EntryRange::of(&nodes).between(bounds).backward().with_ahead_count(0);
-        let Some(entry) = self.write.entries(range)?.next().transpose()? else { return Ok(None) };
-        let mut records = super::region::unpack(&self.document, &[entry])?;
-        records.retain(|kept| &kept.label[..] < place);
-        Ok(records.pop())
+        let containers = self.write.entries_around(&nodes, Around::gap(place))?;
+        last_before(&self.document, containers, place)
+    }
+
+    /// The last record before a place, where it decides what is changed: nobody may change it.
+    pub(super) fn claim_record_before(&mut self, place: &[u8]) -> Result<Option<Kept>, XmlError> {
+        let nodes = DocumentNames::of(self.document.name()).nodes;
+        let containers = self.write.claim_entries_around(&nodes, Around::gap(place))?;
+        last_before(&self.document, containers, place)
     }
 
     /// The first record from a place on.
     pub(super) fn record_from(&self, place: &[u8]) -> Result<Option<Kept>, XmlError> {
-        let region = Region::read(self.write, &self.document, place, place)?;
-        if let Some(kept) = region.first_after() {
-            return Ok(Some(kept.clone()));
-        }
         let nodes = DocumentNames::of(self.document.name()).nodes;
-        let range = EntryRange::of(&nodes).at_least(place).with_ahead_count(0);
-        let Some(entry) = self.write.entries(range)?.next().transpose()? else { return Ok(None) };
-        Ok(super::region::unpack(&self.document, &[entry])?.into_iter().next())
+        let around = up_to(place);
+        for around in [Around::keys(place, &around), Around::keys(place, &around).with_next()] {
+            let containers = self.write.entries_around(&nodes, around)?;
+            if let Some(kept) = first_from(&self.document, containers, place)? {
+                return Ok(Some(kept));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first record from a place on, where it decides what is changed.
+    pub(super) fn claim_record_from(&mut self, place: &[u8]) -> Result<Option<Kept>, XmlError> {
+        let nodes = DocumentNames::of(self.document.name()).nodes;
+        let around = up_to(place);
+        for around in [Around::keys(place, &around), Around::keys(place, &around).with_next()] {
+            let containers = self.write.claim_entries_around(&nodes, around)?;
+            if let Some(kept) = first_from(&self.document, containers, place)? {
+                return Ok(Some(kept));
+            }
+        }
+        Ok(None)
     }
 
     /// The class of an element above a record, or of the document.
@@ -142,7 +158,7 @@ impl Editor<'_, '_> {
                 bound.push(mark);
                 bound
             });
-            let region = Region::read(self.write, &self.document, &start, &end)?;
+            let region = Region::read(self.write, &self.document, (&start, &end))?;
             for kept in region.inside.iter().filter(|kept| kept.kind == NodeKind::Namespace) {
                 let class = self.document.synopsis().get(kept.class);
                 let name = class.and_then(|class| self.document.vocabulary().get(class.name));
@@ -183,11 +199,12 @@ impl Editor<'_, '_> {
         gap: Option<(&Label, &Label)>,
     ) -> Result<Vec<(Label, Label)>, XmlError> {
         let crowded = |error: LabelError| invalid(error.to_string());
+        self.lock(parent)?;
         let (left, right) = gap.ok_or_else(|| crowded(LabelError::Crowded))?;
         let level = parent.level() + 1;
         let crowd = Crowd::around(left, right, |first, end| {
             let region =
-                Region::read(self.write, &self.document, first, end).map_err(Trouble::Xml)?;
+                Region::read(self.write, &self.document, (first, end)).map_err(Trouble::Xml)?;
             let members = members(&region.inside, level).map_err(Trouble::Label)?;
             Ok(members.len() as u64)
         });
@@ -196,19 +213,49 @@ impl Editor<'_, '_> {
             Trouble::Xml(error) => error,
         })?;
         let (first, end) = crowd.range();
-        let mut region = Region::read(self.write, &self.document, &first, &end)?;
+        let mut region = Region::claim(self.write, &self.document, (&first, &end))?;
         let old = members(&region.inside, level).map_err(crowded)?;
         let new = crowd.labels().collect::<Result<Vec<_>, _>>().map_err(crowded)?;
         let kept = region.inside.clone();
         rename(&mut region.inside, level, &new).map_err(crowded)?;
         let class = self.class_of_element(parent)?;
         let change = self.begin_change((parent, class), (&kept, &region.inside), false)?;
-        region.write(self.write, &mut self.document)?;
+        region.write(self.write, (&self.document, &mut self.counts))?;
         self.end_change(change)?;
         let moved: Vec<(Label, Label)> = old.into_iter().zip(new).collect();
         self.relabelled.push(moved.clone());
         Ok(moved)
     }
+}
+
+/// The first key behind the container that begins with the record of a label.
+pub(super) fn up_to(label: &[u8]) -> Vec<u8> {
+    [label, &[0x00]].concat()
+}
+
+fn last_before(
+    document: &Document,
+    mut containers: EntryScan<'_>,
+    place: &[u8],
+) -> Result<Option<Kept>, XmlError> {
+    let Some(entry) = containers.next().transpose()? else { return Ok(None) };
+    let mut records = super::region::unpack(document, &[entry])?;
+    records.retain(|kept| &kept.label[..] < place);
+    Ok(records.pop())
+}
+
+fn first_from(
+    document: &Document,
+    containers: EntryScan<'_>,
+    place: &[u8],
+) -> Result<Option<Kept>, XmlError> {
+    for entry in containers {
+        let records = super::region::unpack(document, &[entry?])?;
+        if let Some(kept) = records.into_iter().find(|kept| &kept.label[..] >= place) {
+            return Ok(Some(kept));
+        }
+    }
+    Ok(None)
 }
 
 enum Trouble {

@@ -6,19 +6,19 @@
 //!                  before│   inside      │after        written again, something else inside
 //! ```
 //!
-//! 1. Containers beside the range keep their bytes. A value that goes on beyond the last container
-//!    of the range is taken whole.
+//! 1. Containers beside the range keep their bytes. A value of the range that goes on beyond its last
+//!    container is taken whole; of one behind the range what lies in that container stays in one piece.
 //! 2. What does not fit one container is spread evenly over as few as hold it.
 
 use crate::container::{
     CONTAINER_BYTES_MIN, ContainerForm, ContainerPlace, ContainerReader, ContainerWriter, split_key,
 };
+use crate::counts::CountChange;
 use crate::document::{Document, DocumentNames};
 use crate::error::XmlError;
 use crate::record::{NodeKind, Record, ValueType};
 use crate::synopsis::ClassId;
-use crate::walk::container_key;
-use nandu_storage::database::{EntryRange, Tables, WriteTransaction};
+use nandu_storage::database::{Around, EntryScan, Tables, WriteTransaction};
 
 /// A record by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub(super) struct Region {
     before: Vec<Kept>,
     pub(super) inside: Vec<Kept>,
     after: Vec<Kept>,
+    /// Whether the last record behind the range goes on in containers that stay.
+    goes_on: bool,
 }
 
 impl Kept {
@@ -61,31 +63,75 @@ impl Kept {
     }
 }
 
+/// Labels from the first up to, not including, the second.
+type Labels<'l> = (&'l [u8], &'l [u8]);
+
 impl Region {
-    /// The containers around the labels from `start` up to, not including, `end`.
+    /// The containers around the labels from `start` up to, not including, `end`, to be looked at.
     ///
     /// # Errors
     /// If a page cannot be read, or the document is damaged.
     pub(super) fn read(
         tables: &Tables,
         document: &Document,
-        start: &[u8],
-        end: &[u8],
+        (start, end): Labels<'_>,
     ) -> Result<Self, XmlError> {
         let nodes = DocumentNames::of(document.name()).nodes;
-        let first = container_key(tables, document, start)?;
-        let range = EntryRange::of(&nodes).at_least(&first).with_ahead_count(0);
-        let mut entries = tables.entries(range)?;
-        let mut region = Self::default();
-        let mut goes_on = false;
-        let mut place = ContainerPlace::default();
-        while let Some((key, value)) = entries.next_entry()? {
-            if !goes_on && !region.entries.is_empty() && key >= end {
-                break;
+        Self::whole(end, &mut |read_end| {
+            let containers = tables.entries_around(&nodes, Around::keys(start, read_end))?;
+            Self::of(document, containers, (start, end))
+        })
+    }
+
+    /// The same, to be put back with something else inside: nobody else may look at them, change them or put
+    /// anything between.
+    ///
+    /// # Errors
+    /// The same; and if other transactions are in the way.
+    pub(super) fn claim(
+        write: &mut WriteTransaction<'_>,
+        document: &Document,
+        (start, end): Labels<'_>,
+    ) -> Result<Self, XmlError> {
+        let nodes = DocumentNames::of(document.name()).nodes;
+        Self::whole(end, &mut |claimed_end| {
+            let around = Around::keys(start, claimed_end);
+            Self::of(document, write.claim_entries_around(&nodes, around)?, (start, end))
+        })
+    }
+
+    /// With the containers in which its last value goes on, if that is one of the range.
+    fn whole(
+        end: &[u8],
+        open: &mut dyn FnMut(&[u8]) -> Result<Self, XmlError>,
+    ) -> Result<Self, XmlError> {
+        let mut region = open(end)?;
+        while region.goes_on && region.after.is_empty() {
+            let last = region.inside.last().or(region.before.last());
+            let mut label = last.map(|last| last.label.clone()).unwrap_or_default();
+            // Parts of a value come before whatever else begins with its label.
+            label.push(0x01);
+            let container_count = region.entries.len();
+            region = open(&label)?;
+            if region.entries.len() == container_count {
+                // The rest is not there, as whoever walks over it will find.
+                region.goes_on = false;
             }
+        }
+        Ok(region)
+    }
+
+    /// The records of containers.
+    fn of(
+        document: &Document,
+        mut containers: EntryScan<'_>,
+        labels: Labels<'_>,
+    ) -> Result<Self, XmlError> {
+        let (mut region, mut room) = (Self::default(), ContainerPlace::default());
+        while let Some((key, value)) = containers.next_entry()? {
             let is_first = region.entries.is_empty();
-            goes_on = region
-                .add(document.form(), (key, value), is_first, (start, end), &mut place)
+            region.goes_on = region
+                .add(document.form(), (key, value), is_first, labels, &mut room)
                 .map_err(|what| document.damaged(what))?;
             region.entries.push((key.to_vec(), value.to_vec()));
         }
@@ -132,19 +178,14 @@ impl Region {
         self.before.pop();
     }
 
-    /// The first record behind the range, in these containers.
-    pub(super) fn first_after(&self) -> Option<&Kept> {
-        self.after.first()
-    }
-
-    /// Puts the containers back.
+    /// Puts claimed containers back.
     ///
     /// # Errors
     /// If they cannot be written, or other transactions are in the way.
     pub(super) fn write(
         self,
         write: &mut WriteTransaction<'_>,
-        document: &mut Document,
+        (document, counts): (&Document, &mut CountChange),
     ) -> Result<(), XmlError> {
         let nodes = DocumentNames::of(document.name()).nodes;
         let byte_count_max =
@@ -170,9 +211,7 @@ impl Region {
                 write.put_value(&nodes, key, value)?;
             }
         }
-        let count = &mut document.catalog.container_count;
-        *count = (*count + packed.len() as u64).saturating_sub(self.entries.len() as u64);
-        document.catalog.change_count = document.catalog.change_count.wrapping_add(1);
+        counts.count_containers(packed.len(), self.entries.len());
         Ok(())
     }
 
@@ -183,8 +222,15 @@ impl Region {
             Ok::<(), std::convert::Infallible>(())
         };
         let mut writer = ContainerWriter::like(form, byte_count_max, &self.entries);
-        for kept in self.before.iter().chain(&self.inside).chain(&self.after) {
+        let (last, after) = match self.after.split_last() {
+            Some((last, after)) if self.goes_on => (Some(last), after),
+            _ => (None, &self.after[..]),
+        };
+        for kept in self.before.iter().chain(&self.inside).chain(after) {
             let Ok(()) = writer.push_from(&kept.as_record(), kept.part, &mut sink);
+        }
+        if let Some(last) = last {
+            let Ok(()) = writer.push_last(&last.as_record(), last.part, &mut sink);
         }
         let Ok(()) = writer.finish(&mut sink);
         packed

@@ -1,4 +1,4 @@
-//! What changes in the catalogue's counts when records come or go.
+//! What changes in the catalogue's counts when records come or go: in the end, when the transaction commits.
 
 use super::region::Kept;
 use super::{Editor, is_in};
@@ -19,13 +19,12 @@ impl Editor<'_, '_> {
         let mut before: &[u8] = &[];
         for kept in records {
             let level = label::level(&kept.label);
-            let counts = &mut self.document.catalog.counts;
-            change(&mut counts.value_bytes, kept.value.len() as u64, is_added);
+            self.counts.count_bytes(kept.value.len() as u64, is_added);
             let (mut element_level, mut class) = (level, kept.class);
             if kept.kind != NodeKind::Element {
-                change(counts.of_kind(kept.kind), 1, is_added);
+                self.counts.count_kind(kept.kind, is_added);
                 if matches!(kept.kind, NodeKind::Attribute | NodeKind::Namespace) {
-                    self.count_class(kept.class, is_added)?;
+                    self.counts.count_class(kept.class, is_added);
                     class = self.above(class)?;
                 }
                 element_level -= 1;
@@ -38,10 +37,11 @@ impl Editor<'_, '_> {
                     if before == element || is_in(element, before) {
                         break;
                     }
-                    let counts = &mut self.document.catalog.counts;
-                    change(&mut counts.element_count, 1, is_added);
-                    counts.level_count = counts.level_count.max(element_level as u64);
-                    self.count_class(class, is_added)?;
+                    self.counts.count_kind(NodeKind::Element, is_added);
+                    if is_added {
+                        self.counts.count_level(element_level as u64);
+                    }
+                    self.counts.count_class(class, is_added);
                     class = self.above(class)?;
                     element_level -= 1;
                     if has_elements {
@@ -58,13 +58,4 @@ impl Editor<'_, '_> {
         let class = self.document.synopsis().get(class);
         Ok(class.ok_or_else(|| self.document.damaged("a record has an unknown class"))?.parent)
     }
-
-    fn count_class(&mut self, class: ClassId, is_added: bool) -> Result<(), XmlError> {
-        let known = self.document.catalog.synopsis.change_count(class, is_added);
-        known.ok_or_else(|| self.document.damaged("a path has fewer nodes than it should"))
-    }
-}
-
-fn change(count: &mut u64, by: u64, is_added: bool) {
-    *count = if is_added { *count + by } else { count.saturating_sub(by) };
 }

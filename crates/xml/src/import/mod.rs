@@ -32,6 +32,7 @@ use self::names::{Names, ScopeId};
 use self::source::{Source, TooLong};
 use self::tag::{AttributePlace, Distinct};
 use crate::compression::Compression;
+use crate::counts::Totals;
 use crate::document::{Catalog, DocumentNames};
 use crate::error::{Place, XmlError};
 use crate::format::DocumentFormat;
@@ -210,8 +211,9 @@ fn import_stream(
     })?;
     let (tree, vocabulary, plain_bytes) = made.expect("the load was done");
     let counts = *tree.counts();
-    catalog.container_count = tree.container_count();
-    (catalog.plain_bytes, catalog.counts) = (plain_bytes, counts);
+    let container_count = tree.container_count();
+    (catalog.plain_bytes, catalog.totals) =
+        (plain_bytes, Totals { container_count, change_count: 0, counts });
     (catalog.vocabulary, catalog.synopsis) = (vocabulary, tree.synopsis);
     let described = write.load_table(&NewTable::raw(&names.catalog), &ascending, |load| {
         catalog.entries().try_for_each(|(key, value)| load.push_entry(&key, &value))

@@ -31,7 +31,8 @@ pub use self::lookup::{Looked, find};
 pub(crate) use self::pattern::Coverage;
 pub use self::pattern::PathPattern;
 
-use crate::document::{Catalog, Document, DocumentNames, HEAD};
+use crate::counts::Totals;
+use crate::document::{COUNTS, Catalog, Document, DocumentNames};
 use crate::error::XmlError;
 use crate::varint;
 use crate::walk::walk;
@@ -232,15 +233,13 @@ pub fn create_index(
     let mut bytes = Vec::new();
     definition.encode(&mut bytes);
     write.put_value(&names.catalog, &Catalog::index_key(number), &bytes)?;
-    put_changed_head(write, &document)
+    count_change(write, &document)
 }
 
-/// A document that is to be changed, and that nobody else changes meanwhile.
-pub(crate) fn claimed(
-    write: &mut WriteTransaction<'_>,
-    document: &str,
-) -> Result<Document, XmlError> {
-    match write.claim_value(&DocumentNames::of(document).catalog, &[HEAD]) {
+/// A document whose indexes are to be changed, and that nobody else changes meanwhile, or has since the
+/// transaction sees it: all who change it say so by its counts.
+fn claimed(write: &mut WriteTransaction<'_>, document: &str) -> Result<Document, XmlError> {
+    match write.claim_value(&DocumentNames::of(document).catalog, &[COUNTS]) {
         // Which document is missing is the better answer.
         Ok(()) | Err(StorageError::NotFound { .. }) => {}
         Err(error) => return Err(error.into()),
@@ -248,13 +247,13 @@ pub(crate) fn claimed(
     Document::open(write, document)
 }
 
-/// Notes in the head that the document was changed: whoever began before and would change it, too, has to
-/// begin again.
-fn put_changed_head(write: &mut WriteTransaction<'_>, document: &Document) -> Result<(), XmlError> {
-    let mut catalog = document.catalog.clone();
-    catalog.change_count = catalog.change_count.wrapping_add(1);
+/// Notes that the document was changed: whoever began before and would change its indexes, too, has to begin
+/// again.
+fn count_change(write: &mut WriteTransaction<'_>, document: &Document) -> Result<(), XmlError> {
+    let mut totals = document.catalog.totals;
+    totals.change_count = totals.change_count.wrapping_add(1);
     let names = DocumentNames::of(document.name());
-    write.put_value(&names.catalog, &[HEAD], &catalog.encode_head())?;
+    write.put_value(&names.catalog, &[COUNTS], &Totals::encode(totals))?;
     Ok(())
 }
 
@@ -279,7 +278,7 @@ pub fn drop_index(
     };
     write.drop_table(&names.index(index.number))?;
     write.delete_value(&names.catalog, &Catalog::index_key(index.number))?;
-    put_changed_head(write, &document)
+    count_change(write, &document)
 }
 
 /// Removes a document: its nodes, its names and its indexes.

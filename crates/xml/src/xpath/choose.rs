@@ -18,7 +18,7 @@ use super::answer::{Access, QueryPlan, next_classes};
 use super::conditions::{Alternative, conditions, is_of_texts};
 use super::evaluate::{NameTest, Namespaces};
 use super::tree::{Axis, Expression, NodeTest, Step};
-use crate::document::Document;
+use crate::document::{Document, Exactness};
 use crate::error::XmlError;
 use crate::index::{Coverage, IndexDefinition, IndexKind, Looked, Sought, collect};
 use crate::label::Label;
@@ -93,7 +93,7 @@ impl QueryPlan {
             below_count += if is_below[place] { class.node_count } else { 0 };
             all_count += class.node_count;
         }
-        let scan_count = document.catalog.container_count.max(1);
+        let scan_count = document.catalog.totals.container_count.max(1);
         let inside = u128::from(scan_count) * u128::from(below_count)
             / (u128::from(all_count.max(1)) * u128::from(own_count.max(1)));
         let element_count = 1 + u64::try_from(inside).unwrap_or(u64::MAX);
@@ -195,7 +195,8 @@ impl Chooser<'_> {
     /// Whether there may be nodes of a class.
     fn may_have_nodes(&self, class: ClassId) -> bool {
         let class = self.document.synopsis().get(class);
-        class.is_some_and(|class| class.node_count > 0 || !self.document.catalog.is_exact)
+        let is_exact = self.document.catalog.exactness == Exactness::Classes;
+        class.is_some_and(|class| class.node_count > 0 || !is_exact)
     }
 
     /// The place of an index that knows such values of a class.
@@ -271,9 +272,10 @@ impl Chooser<'_> {
 
     /// Whether elements of these classes have one text at most, which then is their value.
     fn have_one_text(&self, classes: &BTreeSet<ClassId>) -> bool {
-        let counts = self.document.catalog.counts;
+        let counts = self.document.catalog.totals.counts;
         let mut all = self.document.synopsis().classes().iter().zip(0_u32..);
-        counts.comment_count == 0
+        self.document.catalog.exactness >= Exactness::Totals
+            && counts.comment_count == 0
             && counts.instruction_count == 0
             && !all.any(|(class, id)| {
                 class.kind.is_element()

@@ -9,11 +9,20 @@ use nandu_xml::{Document, ImportReport, MappingKind, Place, XmlError, export, im
 
 /// An empty database.
 pub(crate) fn database() -> Database {
+    database_with(Settings::default())
+}
+
+/// An empty database where who meets another one's lock is told so at once.
+pub(crate) fn impatient_database() -> Database {
+    database_with(Settings { lock_timeout_ns: 0, ..Settings::default() })
+}
+
+fn database_with(settings: Settings) -> Database {
     let geometry = Geometry { sector_bytes: 512, sector_count: 64 << 11 };
     let device = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
     let data = Box::new(DeviceVolume::format(Box::new(device)).unwrap());
     let (log_bytes, checkpoint_bytes) = (4 << 20, 1 << 20);
-    let settings = Settings { log_bytes, checkpoint_bytes, ..Settings::default() };
+    let settings = Settings { log_bytes, checkpoint_bytes, ..settings };
     Database::create(Volumes::new(data, None), &settings, 1).unwrap()
 }
 

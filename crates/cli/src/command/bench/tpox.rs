@@ -16,7 +16,7 @@ use nandu_base::ByteCount;
 use nandu_bench::tpox::{LOOKUP, TpoxCounts, TpoxRun};
 use nandu_bench::{Outcome, Plan};
 use nandu_load::{Tpox, TpoxCollection, TpoxObserver};
-use nandu_xml::ImportReport;
+use nandu_xml::{ImportReport, LockSettings};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -49,6 +49,17 @@ pub(super) struct TpoxArguments {
     /// Transactions that come before and are not counted, so that pages are in the pool
     #[arg(long, default_value_t = 0, value_name = "TRANSACTIONS")]
     warm_up: u64,
+    /// The deepest level of a document that is locked by itself, 0 for the document as a whole
+    #[arg(long, default_value_t = LockSettings::default().depth, value_name = "LEVEL")]
+    lock_depth: u32,
+    /// With so many locks a transaction locks the document as a whole, if nobody else is in it
+    #[arg(
+        long,
+        default_value_t = LockSettings::default().escalate_at,
+        value_name = "LOCKS",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
+    escalate_at: u32,
     #[command(flatten)]
     run: RunArguments,
 }
@@ -93,6 +104,8 @@ struct TpoxReport<'a> {
     capacity_bytes: Option<u64>,
     seed: u64,
     isolation: &'static str,
+    lock_depth: u32,
+    escalate_at: u32,
     settings: &'a Settings,
     #[serde(flatten)]
     counts: TpoxCounts,
@@ -135,6 +148,7 @@ pub(super) fn run(arguments: &TpoxArguments, context: &Context) -> Result<(), Fa
         mapping: arguments.mapping.kind(),
         write_percent: arguments.mix.write_percent(),
         isolation: arguments.run.isolation.level(),
+        locks: LockSettings { depth: arguments.lock_depth, escalate_at: arguments.escalate_at },
         seed: arguments.run.seed,
         new_from: 0,
     };
@@ -205,6 +219,8 @@ impl<'a> TpoxReport<'a> {
             capacity_bytes: place.capacity().map(|capacity| capacity.0),
             seed: mix.seed,
             isolation: mix.isolation.label(),
+            lock_depth: mix.locks.depth,
+            escalate_at: mix.locks.escalate_at,
             settings,
             counts,
             faults_per_1000: outcome.pool_miss_count as f64 * 1e3 / count,
