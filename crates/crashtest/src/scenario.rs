@@ -179,8 +179,9 @@ impl Scenario {
     pub fn of_document_crowd(seed: u64, world: WorldKind, bug: Bug) -> Self {
         let mut scenario = Self::of_crowd(seed, world, bug);
         scenario.enlarge_pages();
-        // What was acknowledged has to be there.
+        // What was acknowledged has to be there, and who has a moment is to see it to its end.
         scenario.settings.durability = Durability::EveryCommit;
+        scenario.settings.version_bytes = Settings::default().version_bytes;
         scenario
     }
 

@@ -180,7 +180,7 @@ fn a_document_of_another_version_is_told_and_a_broken_index_is_found() {
     write.commit().unwrap();
     let read = database.read();
     let error = Document::open(&read, "doc").unwrap_err();
-    assert!(matches!(error, XmlError::Version { found: 9, known: 3, .. }), "{error:?}");
+    assert!(matches!(error, XmlError::Version { found: 9, known: 4, .. }), "{error:?}");
     assert!(error.to_string().contains("is of version 9 of the format"), "{error}");
 }
 

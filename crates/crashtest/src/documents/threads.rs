@@ -11,7 +11,7 @@
 //! 2. A client counts in the transaction that changes its part. It tells before a commit, and after it.
 
 use super::tree::{Edit, Element};
-use super::{change, findings, mapping, of_engine, read, store};
+use super::{change, findings, indexes_of, mapping, of_engine, read, store_with};
 use crate::crowd::threads::KilledLife;
 use nandu_base::Rng;
 use nandu_storage::database::Isolation;
@@ -131,7 +131,7 @@ impl SurvivingDocument {
         tree.children = (0..client_count).map(|it| Element::new(it.to_string(), "0")).collect();
         let mut write = database.write()?;
         let mapping = mapping(&mut Rng::for_part(seed, "document"));
-        store(&mut write, mapping, &tree).map_err(of_engine)?;
+        store_with(&mut write, mapping, &tree, indexes_of(seed)).map_err(of_engine)?;
         write.commit()?;
         database.flush()?;
         Ok(Self { seed, tree })
