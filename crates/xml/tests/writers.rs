@@ -34,7 +34,7 @@ fn items() -> String {
 fn store(database: &Database, mapping: MappingKind, indexes: &[&str], text: &str) {
     let mut write = database.write().unwrap();
     let indexes = indexes.iter().map(|index| definition(index)).collect();
-    let options = ImportOptions { mapping, indexes };
+    let options = ImportOptions { mapping, indexes, ..ImportOptions::default() };
     import_with(&mut write, "doc", &options, ("text", text.as_bytes()), &mut ()).unwrap();
     write.commit().unwrap();
 }
