@@ -17,7 +17,7 @@ use nandu_xml::xpath::{Namespaces, write_node};
 use nandu_xml::{IndexDefinition, Label, LockSettings, MappingKind, Sought, SubtreeReader, find};
 
 const ACTOR_COUNT_MAX: usize = 5;
-const STEP_COUNT: u32 = 240;
+const STEP_COUNT: u32 = 300;
 const VALUE_BYTES_MAX: u64 = 900;
 /// Elements in each other at the beginning: names that are new make a transaction wait for all others.
 const DEPTH: usize = 8;
@@ -157,14 +157,14 @@ fn live(
     let mut actors: Vec<Actor<'_>> = Vec::new();
     for _ in 0..STEP_COUNT {
         let turn = rng.below(10);
-        if actors.is_empty() || (turn < 2 && actors.len() < ACTOR_COUNT_MAX) {
+        if actors.is_empty() || (turn < 3 && actors.len() < ACTOR_COUNT_MAX) {
             let isolation = Isolation::ALL[to_index(rng.below(2))];
             let write = database.write_with(isolation).unwrap();
             actors.push(Actor { write, events: Vec::new() });
             continue;
         }
         let place = to_index(rng.below(actors.len() as u64));
-        if turn < 4 {
+        if turn == 3 {
             let actor = actors.swap_remove(place);
             if rng.below(5) == 0 {
                 actor.write.rollback().unwrap();
