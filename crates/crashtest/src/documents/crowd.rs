@@ -24,7 +24,7 @@ use nandu_xml::LockSettings;
 /// Transactions of a client in one life, at most.
 const TRANSACTION_COUNT_MAX: u64 = 12;
 /// How often a client tries one that others are in the way of.
-const ATTEMPT_COUNT_MAX: u32 = 50;
+const ATTEMPT_COUNT_MAX: u32 = 8;
 
 /// Runs the history of a seed with up to so many clients at once, at least two.
 ///
