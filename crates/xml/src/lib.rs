@@ -3,13 +3,12 @@
 //!
 //! ```text
 //!   import      text ─► nodes ─► records            export, check      records ─► nodes ─► text
-//!   edit, subtree   the containers around a node
+//!   edit, subtree   the containers around a node, locked by its label
 //!      │                                               │
 //!   tree_writer   labels and classes of nodes       walk   which elements begin and end
 //!      └───────────────┬───────────────────────────────┘
 //!   label     who a node is            synopsis, vocabulary   paths and names, each once
 //!   index     which nodes there are of a path, and with which value
-//!   locks     who may read and change which part, by labels
 //!   mapping   how records are written: full, prefix, elementless
 //!   container runs of records, entries of a raw tree ─► storage::Database
 //! ```
@@ -36,7 +35,7 @@
 //! # Ok::<(), nandu_xml::XmlError>(())
 //! ```
 //!
-//! Use and sizes: `docs/xml.md`; reasons: `docs/decisions/018-xml-documents.md` and `019`.
+//! Use and sizes: `docs/xml.md`; reasons: `docs/decisions/018-xml-documents.md`, `019`, `020`.
 //!
 //! Absent on purpose: files, terminals, wall clocks, any knowledge of what lies below a database.
 
