@@ -15,6 +15,7 @@ use nandu_storage::volume::DeviceVolume;
 use nandu_storage::{Database, Settings, StorageError, Volumes};
 use nandu_xml::xpath::{Namespaces, write_node};
 use nandu_xml::{IndexDefinition, Label, LockSettings, MappingKind, Sought, SubtreeReader, find};
+use std::collections::BTreeMap;
 
 const ACTOR_COUNT_MAX: usize = 5;
 const STEP_COUNT: u32 = 300;
@@ -36,7 +37,7 @@ struct Actor<'d> {
     events: Vec<Event>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Counts {
     commits: u32,
     /// Of them those beside another one that had changed something.
@@ -44,6 +45,8 @@ struct Counts {
     refused: u32,
     missed: u32,
     reads: u32,
+    /// By what it was that they were refused.
+    reasons: BTreeMap<String, u32>,
 }
 
 fn settings() -> Settings {
@@ -94,9 +97,15 @@ fn label_of(tables: &Tables, key: &str) -> Result<Option<Label>, StorageError> {
     Ok(found.first().and_then(Label::parent))
 }
 
+/// Mostly fine ones: who has the document as a whole is alone.
 fn locks(rng: &mut Rng) -> LockSettings {
-    let depth = to_u32([0, 1, 2, 3, 4, 9][to_index(rng.below(6))]);
-    LockSettings { depth, escalate_at: to_u32(1 + rng.below(40)) }
+    let depth = match rng.below(16) {
+        0 => 0,
+        1 => 1,
+        turn => to_u32(2 + turn % 5),
+    };
+    let escalate_at = if rng.below(12) == 0 { to_u32(1 + rng.below(12)) } else { 1024 };
+    LockSettings { depth, escalate_at }
 }
 
 fn named(edit: &Edit) -> &str {
@@ -190,6 +199,7 @@ fn live(
             Err(error) => {
                 assert!(error.is_transient(), "{error}");
                 counts.refused += 1;
+                *counts.reasons.entry(error.to_string()).or_default() += 1;
                 // What is held stays held, so it is not tried for ever.
                 match rng.below(2) {
                     0 => actors[place].write.rollback_to(mark).unwrap(),
