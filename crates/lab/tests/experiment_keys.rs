@@ -11,7 +11,7 @@ const HEAD: &str = "title = 't'\nquestion = 'q'\nmethod = 'm'\npaper = '-'\nrefe
 
 /// Sections of the document about a table within a kind of measurement: heading, kind, and where the
 /// table stands in the file.
-const INNER: [(&str, &str, &str); 28] = [
+const INNER: [(&str, &str, &str); 30] = [
     ("clients: measure.variants.NAME", "clients", "[measure.variants.n]"),
     ("measure.simulated", "closed_form", "[measure.simulated]"),
     ("measure.cases.NAME", "dispersal", "[measure.cases.n]"),
@@ -27,6 +27,8 @@ const INNER: [(&str, &str, &str); 28] = [
     ),
     ("measure.arrays.NAME", "dispersal", "[measure.arrays.n]"),
     ("measure.placements.NAME", "bfs_placement", "[measure.placements.n]"),
+    ("measure.measured.NAME", "energy", "[measure.measured.n]"),
+    ("measure.per_watt.NAME", "energy", "[measure.per_watt.n]"),
     ("five_minutes: measure.drives.NAME", "five_minutes", "[measure.drives.n]"),
     ("measure.memories.NAME", "five_minutes", "[measure.memories.n]"),
     ("measure.arrays.NAME.coding", "dispersal", "[measure.arrays.n.coding]"),

@@ -174,7 +174,8 @@ fn who_comes_to_a_part_that_is_being_changed_waits_and_goes_on() {
                 .map_err(of_engine)
             })
         });
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        // Nobody unparks this thread: it gives the other time to wait for this one's lock.
+        std::thread::park_timeout(std::time::Duration::from_millis(20));
         assert!(!second.is_finished());
         set(&mut first, &word(3, 3), "tres").unwrap();
         first.commit().unwrap();
