@@ -122,7 +122,8 @@ impl Actor<'_> {
         let key = named(&edit).to_owned();
         let Some(label) = label_of(&self.write, &key)? else { return Ok(Event::Missed(key)) };
         if rng.below(4) > 0 {
-            change_with(&mut self.write, &[edit.clone()], locks(rng)).map_err(super::of_engine)?;
+            change_with(&mut self.write, std::slice::from_ref(&edit), locks(rng))
+                .map_err(super::of_engine)?;
             return Ok(Event::Did(edit));
         }
         let reader = SubtreeReader::open(&self.write, NAME).map_err(super::of_engine)?;
