@@ -38,9 +38,9 @@ pub use nandu_drives::file::EngineKind;
 pub use nandu_storage::btree::Entry;
 pub use nandu_storage::database::{
     Around, CheckReport, Column, ColumnType, Database, EngineView, EntryRange, EntryScan,
-    FetchOrder, Flow, IndexDefinition, Isolation, LoadOptions, LoadReport, Mark, NewTable, ReadAs,
-    ReadTransaction, Row, RowOrder, RowRange, RowScan, Snapshot, TableDefinition, TableKind,
-    TableLoad, TableStat, Tables, TypedRows, WriteTransaction, check_name, values_of,
+    FetchOrder, Flow, IndexDefinition, Isolation, LoadOptions, LoadReport, Mark, NameAccess,
+    NewTable, ReadAs, ReadTransaction, Row, RowOrder, RowRange, RowScan, Snapshot, TableDefinition,
+    TableKind, TableLoad, TableStat, Tables, TypedRows, WriteTransaction, check_name, values_of,
 };
 pub use nandu_storage::engine::{RestartReport, RestartStep, Settings, TornPages, Volumes};
 pub use nandu_storage::log::Durability;
