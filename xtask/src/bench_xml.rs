@@ -12,7 +12,7 @@
 //! 2. What a sync allows is of the syncs right before and behind the run that it stands beside.
 //! 3. What misses its target stands first.
 
-use crate::compare_fio::{capture, spread};
+use crate::compare_fio::{capture, json_of, number, spread};
 use crate::kept;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -319,15 +319,6 @@ impl<'o> Bench<'o> {
         worst.into_iter().for_each(|(name, value)| keep(name, value));
         Ok(())
     }
-}
-
-fn json_of(command: &mut Command) -> Result<Value, String> {
-    let text = capture(command)?;
-    serde_json::from_str(&text).map_err(|error| format!("no JSON: {error}"))
-}
-
-fn number(value: &Value) -> Result<f64, String> {
-    value.as_f64().ok_or_else(|| format!("{value} is no number"))
 }
 
 /// The mean latency of what changes something.

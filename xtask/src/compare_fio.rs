@@ -373,7 +373,19 @@ pub(crate) fn capture(command: &mut Command) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_string())
 }
 
-fn json_of(command: &mut Command) -> Result<Value, String> {
+/// A figure of what a program told.
+///
+/// # Errors
+/// If it is no number.
+pub(crate) fn number(value: &Value) -> Result<f64, String> {
+    value.as_f64().ok_or_else(|| format!("{value} is no number"))
+}
+
+/// What a program prints as JSON.
+///
+/// # Errors
+/// As [`capture`], or if it prints something else.
+pub(crate) fn json_of(command: &mut Command) -> Result<Value, String> {
     let text = capture(command)?;
     serde_json::from_str(&text).map_err(|error| format!("no JSON in `{text}`: {error}"))
 }

@@ -10,7 +10,7 @@
 //! 1. Each round probes anew, before anything of it runs.
 //! 2. What differs by more than the programs themselves allow stands first.
 
-use crate::compare_fio::{capture, spread};
+use crate::compare_fio::{capture, json_of, number, spread};
 use crate::kept;
 use nandu_base::Permutation;
 use serde_json::{Value, json};
@@ -162,7 +162,9 @@ impl Bench<'_> {
     fn round(&self, figures: &mut Figures) -> Result<Value, String> {
         let profile = self.directory.join("profile.json");
         let mut probe = Command::new(&self.nandu);
-        probe.args(["probe", "-q", "--queue-depth", DEPTHS, "--profile"]).arg(&profile);
+        probe
+            .args(["probe", "-q", "--overwrite", "--queue-depth", DEPTHS, "--profile"])
+            .arg(&profile);
         capture(probe.arg(&self.directory))?;
         let (nodes, head) = (self.node_count().to_string(), self.order().apply(0).to_string());
         let little_endian =
@@ -206,12 +208,10 @@ impl Bench<'_> {
         if has_output {
             command.arg("-o").arg(&output);
         }
-        let text = capture(&mut command)?;
+        let mut told = json_of(&mut command)?;
         if has_output {
             fs::remove_file(&output).map_err(|error| self.failure(&error))?;
         }
-        let mut told: Value =
-            serde_json::from_str(&text).map_err(|error| format!("no JSON: {error}"))?;
         // The places say where the measurement was made, and nothing else.
         for place in ["file", "output"] {
             if let Some(object) = told.as_object_mut() {
@@ -220,10 +220,6 @@ impl Bench<'_> {
         }
         Ok(told)
     }
-}
-
-fn number(value: &Value) -> Result<f64, String> {
-    value.as_f64().ok_or_else(|| format!("{value} is no number"))
 }
 
 #[cfg(test)]

@@ -13,12 +13,16 @@ use nandu_workers::{Schedule, SwitchKind, Work};
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 /// Parts of a run of which the rate is told, and of the time that passes in it.
 const WINDOW_COUNT: usize = 20;
 /// How long a thread thinks before it looks whether to stop.
 const THOUGHT_NS_MAX: u64 = 50_000_000;
+
+/// How often who looks on is asked whether to go on.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What clients do. One value serves all; each client has its own state.
 pub trait Load: Send + Sync {
@@ -216,6 +220,44 @@ pub fn run(
         outcome.energy = Some(report);
     }
     Ok(outcome)
+}
+
+/// As [`run`], on another thread, while `goes_on` is asked again and again: once it says no, all clients
+/// stop after the operation at hand. That thread is gone when this returns, and its handle of the
+/// database with it.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_watched(
+    database: &Database,
+    load: Arc<dyn Load>,
+    plan: Plan,
+    (watch, clock): (&Arc<Watch>, &Clock),
+    mut goes_on: impl FnMut() -> bool,
+) -> Result<Outcome, BenchError> {
+    let (tell, told) = channel();
+    let clients = {
+        let (database, watch, clock) = (database.clone(), Arc::clone(watch), Arc::clone(clock));
+        std::thread::spawn(move || {
+            // The other end waits for this; only a panic there could have closed it.
+            let _ = tell.send(run(&database, &load, &plan, &watch, &clock));
+        })
+    };
+    let outcome = loop {
+        match told.recv_timeout(LOOK) {
+            Ok(outcome) => break Some(outcome),
+            Err(RecvTimeoutError::Timeout) => {
+                if !goes_on() {
+                    watch.stop();
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => break None,
+        }
+    };
+    if let Err(panic) = clients.join() {
+        std::panic::resume_unwind(panic);
+    }
+    outcome.expect("clients that end tell their outcome")
 }
 
 /// Runs each client on a thread of its own, to the ends of all.

@@ -18,7 +18,9 @@ mod retries;
 pub mod tpox;
 pub mod ycsb;
 
-pub use clients::{Client, Clock, FlashOutcome, Load, OperationOutcome, Outcome, Plan, Watch, run};
+pub use clients::{
+    Client, Clock, FlashOutcome, Load, OperationOutcome, Outcome, Plan, Watch, run, run_watched,
+};
 pub use error::BenchError;
 pub use nandu_workers::SwitchKind;
 pub use retries::Retries;

@@ -5,6 +5,8 @@ mod report;
 mod tpox;
 mod ycsb;
 
+pub(crate) use ycsb::WorkloadArgument;
+
 use crate::Context;
 use crate::engine_settings;
 use crate::failure::Failure;
@@ -16,14 +18,12 @@ use clap::{Args, Subcommand, ValueEnum};
 use cost::{CostArguments, CostRun, CostWatch};
 use nandu::{Database, DatabaseOptions, Isolation, NewDatabase, Settings, Volumes};
 use nandu_base::{ByteCount, Nanos};
-use nandu_bench::{Clock, Load, Outcome, Plan, Retries, Watch, run as run_clients};
+use nandu_bench::{Clock, Load, Outcome, Plan, Retries, Watch, run_watched};
 use nandu_device::{Geometry, MeteredDevice, PowerLog};
 use nandu_drives::profile::{DriveConfig, Profile, SimOptions};
 use nandu_probe::table::{Table, rate, time};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
 use tempfile::TempDir;
 
 /// What a run may take by its options alone, for a clock that counts nanoseconds.
@@ -178,34 +178,14 @@ fn at_work(
     let watch = Arc::new(place.watch());
     let stopwatch = Stopwatch::start();
     let clock: Clock = Arc::new(move || Nanos(stopwatch.nanos()));
-    let (tell, told) = channel();
-    let clients = {
-        let (database, watch) = (database.clone(), Arc::clone(&watch));
-        std::thread::spawn(move || {
-            let outcome = run_clients(&database, &load, &plan, &watch, &clock);
-            // The other end waits for this; only a panic there could have closed it.
-            let _ = tell.send(outcome);
-        })
-    };
-    let outcome = loop {
-        match told.recv_timeout(Duration::from_millis(50)) {
-            Ok(outcome) => break outcome,
-            Err(RecvTimeoutError::Timeout) => {
-                let done = watch.done_count() as f64 / plan.operation_count as f64;
-                progress.show(done, "clients at work");
-                if let Some(cost) = &mut cost {
-                    cost.look();
-                }
-                if progress.is_interrupted() {
-                    watch.stop();
-                }
-            }
-            Err(RecvTimeoutError::Disconnected) => match clients.join() {
-                Err(panic) => std::panic::resume_unwind(panic),
-                Ok(()) => unreachable!("clients that end tell their outcome"),
-            },
+    let outcome = run_watched(database, load, plan, (&watch, &clock), || {
+        let done = watch.done_count() as f64 / plan.operation_count as f64;
+        progress.show(done, "clients at work");
+        if let Some(cost) = &mut cost {
+            cost.look();
         }
-    };
+        !progress.is_interrupted()
+    });
     Ok(outcome?)
 }
 

@@ -1,5 +1,6 @@
 //! `nandu choose`: which drive is the cheapest for a load, by simulation.
 
+use super::bench::WorkloadArgument;
 use super::{parse_duration, parse_size};
 use crate::Context;
 use crate::failure::Failure;
@@ -7,10 +8,9 @@ use crate::output::Output;
 use crate::progress::Progress;
 use crate::run_facts::RunFacts;
 use crate::stopwatch::Stopwatch;
-use clap::{ArgGroup, Args, ValueEnum};
+use clap::{ArgGroup, Args};
 use nandu_base::words::wrap;
 use nandu_base::{ByteCount, Nanos};
-use nandu_bench::ycsb::WorkloadKind;
 use nandu_drives::price::Prices;
 use nandu_lab::choose::{
     Answer, Candidate, Load, MeritWeights, Question, TraceLoad, Verdict, WhyMany, YcsbChoice,
@@ -43,7 +43,8 @@ by price and years, power where a profile knows it. Prices come with their date 
 (prices.toml); many are recalled, so say yours with --prices."
 )]
 pub(crate) struct ChooseArguments {
-    /// One of YCSB's workloads, over nandu's engine
+    /// One of YCSB's workloads, over nandu's engine; a: 50 % updates, b: 5 %, c: none, d: 5 % inserts, e: scans,
+    /// f: read-modify-writes
     #[arg(long, value_enum)]
     workload: Option<WorkloadArgument>,
     /// Requests that were recorded, of any format that `nandu sim` reads
@@ -95,22 +96,6 @@ pub(crate) struct ChooseArguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum WorkloadArgument {
-    /// Half reads, half updates
-    A,
-    /// Mostly reads, some updates
-    B,
-    /// Reads alone
-    C,
-    /// Reads of what came last, some inserts
-    D,
-    /// Short scans, some inserts
-    E,
-    /// Half reads, half read-modify-writes
-    F,
 }
 
 /// For clap: four exponents from 0 to 9.
@@ -193,16 +178,8 @@ impl ChooseArguments {
     }
 
     const fn ycsb(&self, workload: WorkloadArgument) -> YcsbChoice {
-        let workload = match workload {
-            WorkloadArgument::A => WorkloadKind::A,
-            WorkloadArgument::B => WorkloadKind::B,
-            WorkloadArgument::C => WorkloadKind::C,
-            WorkloadArgument::D => WorkloadKind::D,
-            WorkloadArgument::E => WorkloadKind::E,
-            WorkloadArgument::F => WorkloadKind::F,
-        };
         YcsbChoice {
-            workload,
+            workload: workload.kind(),
             record_count: self.records,
             field_bytes: 100,
             operation_count: self.operations,

@@ -16,9 +16,10 @@ use super::{Candidate, ChooseError, Question};
 use crate::run::RunObserver;
 use nandu_base::{ByteCount, FlashOperation, LatencyHistogram, Nanos, Rng, to_index, to_u32};
 use nandu_bench::ycsb::{WorkloadKind, Ycsb};
-use nandu_bench::{Clock, Load as BenchLoad, Outcome, Plan, SwitchKind, Watch};
+use nandu_bench::{Clock, Load as BenchLoad, Outcome, Plan, SwitchKind, Watch, run_watched};
 use nandu_device::{Counters, Device, Geometry, Operation, Request};
 use nandu_drives::profile::{DriveConfig, Profile, SimOptions};
+use nandu_nand::NandConfig;
 use nandu_storage::database::Isolation;
 use nandu_storage::volume::{DeviceVolume, Volume};
 use nandu_storage::{Database, Settings, Volumes};
@@ -26,8 +27,6 @@ use nandu_trace::{AddressMap, RequestSource, TraceOptions, TraceRequest, open_tr
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
 
 /// How much is asked at once, at each point.
 const DEPTHS: [u32; 4] = [1, 4, 16, 64];
@@ -47,8 +46,6 @@ const TRACE_BYTES_MAX: u64 = 4 << 40;
 const SPARE_PERCENT_MAX: u64 = 125;
 /// Why nothing came out; who stopped it knows.
 const STOPPED: &str = "stopped";
-/// How soon clients hear that they are to stop.
-const LOOK: Duration = Duration::from_millis(50);
 /// Requests that are read from a trace at a time.
 const BATCH_COUNT: usize = 4096;
 /// Fields of a YCSB record, and what a page is filled with.
@@ -133,34 +130,30 @@ pub struct Measured {
     pub idle_watts: Option<f64>,
 }
 
+/// The chips of a drive of `capacity`; none that are its own without.
+fn chips_in(profile: &Profile, capacity: ByteCount) -> Option<NandConfig> {
+    let DriveConfig::Ssd(ssd) = &profile.drive else { return None };
+    let sector_bytes = profile.geometry.sector_bytes;
+    let sector_count = capacity.0 / u64::from(sector_bytes);
+    ssd.nand_config(Geometry { sector_bytes, sector_count }, false).ok()
+}
+
 /// Erase blocks of a whole drive, and how many erases each stands; none without chips of its own.
 pub(super) fn chips_of(profile: &Profile) -> Option<(u64, u64)> {
-    let DriveConfig::Ssd(ssd) = &profile.drive else { return None };
-    let nand = ssd.nand_config(profile.geometry, false).ok()?;
-    let shape = &nand.geometry;
-    let planes = u64::from(shape.die_count()) * u64::from(shape.planes_per_die);
-    let blocks = planes * u64::from(shape.erase_blocks_per_plane);
-    (nand.rules.endurance > 0).then_some((blocks, u64::from(nand.rules.endurance)))
+    let nand = chips_in(profile, profile.geometry.capacity())?;
+    let endurance = u64::from(nand.rules.endurance);
+    (endurance > 0).then(|| (u64::from(nand.geometry.erase_block_count()), endurance))
 }
 
 /// Bytes of the chips of a drive of `capacity`, in percent of it.
-fn physical_percent(profile: &Profile, capacity: u64) -> Option<u64> {
-    let DriveConfig::Ssd(ssd) = &profile.drive else { return None };
-    let sector_bytes = profile.geometry.sector_bytes;
-    let geometry = Geometry { sector_bytes, sector_count: capacity / u64::from(sector_bytes) };
-    let nand = ssd.nand_config(geometry, false).ok()?;
-    let shape = &nand.geometry;
-    let planes = u64::from(shape.die_count()) * u64::from(shape.planes_per_die);
-    let pages = planes
-        * u64::from(shape.erase_blocks_per_plane)
-        * u64::from(shape.flash_pages_per_erase_block);
-    Some(pages * u64::from(shape.flash_page_bytes) * 100 / capacity.max(1))
+fn physical_percent(profile: &Profile, capacity: ByteCount) -> Option<u64> {
+    Some(chips_in(profile, capacity)?.geometry.data_bytes() * 100 / capacity.0.max(1))
 }
 
 /// Whether a drive of `capacity` has about as little spare for its size as the whole one.
 fn is_as_full(profile: &Profile, capacity: u64) -> bool {
-    let whole = physical_percent(profile, profile.geometry.capacity().0);
-    let scaled = physical_percent(profile, capacity);
+    let whole = physical_percent(profile, profile.geometry.capacity());
+    let scaled = physical_percent(profile, ByteCount(capacity));
     let limit = |whole: u64| whole * SPARE_PERCENT_MAX / 100;
     whole.zip(scaled).is_none_or(|(whole, scaled)| scaled <= limit(whole))
 }
@@ -172,19 +165,14 @@ fn tells_wear(profile: &Profile) -> bool {
     is_disk || chips_of(profile).is_some()
 }
 
-/// How many flash pages an erase block of a drive has.
-fn pages_per_erase_block(profile: &Profile) -> Option<u64> {
-    let DriveConfig::Ssd(ssd) = &profile.drive else { return None };
-    let nand = ssd.nand_config(profile.geometry, false).ok()?;
-    Some(u64::from(nand.geometry.flash_pages_per_erase_block))
-}
-
 /// Erase blocks that were worn between two readings.
 fn wear_between(profile: &Profile, before: &Counters, after: &Counters) -> Option<f64> {
     let (before, after) = (before.flash?, after.flash?);
     let commands = after.commands.since(&before.commands);
     let erases = commands.total(FlashOperation::Erase) as f64;
-    let programmed = commands.programmed_pages() as f64 / pages_per_erase_block(profile)? as f64;
+    let nand = chips_in(profile, profile.geometry.capacity())?;
+    let pages = f64::from(nand.geometry.flash_pages_per_erase_block);
+    let programmed = commands.programmed_pages() as f64 / pages;
     Some(erases.max(programmed))
 }
 
@@ -356,27 +344,8 @@ impl YcsbBench<'_> {
         let clock: Clock = Arc::new(|| unreachable!("a simulated drive has its own clock"));
         let load: Arc<dyn BenchLoad> = Arc::new(self.load_of(part).start());
         let watch = Arc::new(Watch::default());
-        let (tell, told) = channel();
-        let clients = {
-            let (database, watch) = (database.clone(), Arc::clone(&watch));
-            std::thread::spawn(move || {
-                // The other end waits for this; only a panic there could have closed it.
-                let _ = tell.send(nandu_bench::run(&database, &load, &plan, &watch, &clock));
-            })
-        };
-        let outcome = loop {
-            match told.recv_timeout(LOOK) {
-                Ok(outcome) => break Some(outcome),
-                Err(RecvTimeoutError::Timeout) if observer.is_cancelled() => watch.stop(),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break None,
-            }
-        };
-        // Its handle of the database goes with the thread.
-        if let Err(panic) = clients.join() {
-            std::panic::resume_unwind(panic);
-        }
-        let outcome = outcome.expect("clients that end tell their outcome");
+        let outcome =
+            run_watched(database, load, plan, (&watch, &clock), || !observer.is_cancelled());
         let outcome = outcome.map_err(|error| error.to_string())?;
         if outcome.was_stopped { Err(STOPPED.to_owned()) } else { Ok(outcome) }
     }

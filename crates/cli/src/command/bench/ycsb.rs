@@ -61,14 +61,29 @@ pub(super) struct YcsbArguments {
     run: RunArguments,
 }
 
+/// One of the workloads, as a word of the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum WorkloadArgument {
+pub(crate) enum WorkloadArgument {
     A,
     B,
     C,
     D,
     E,
     F,
+}
+
+impl WorkloadArgument {
+    /// The workload that it names.
+    pub(crate) const fn kind(self) -> WorkloadKind {
+        match self {
+            Self::A => WorkloadKind::A,
+            Self::B => WorkloadKind::B,
+            Self::C => WorkloadKind::C,
+            Self::D => WorkloadKind::D,
+            Self::E => WorkloadKind::E,
+            Self::F => WorkloadKind::F,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -203,14 +218,7 @@ fn show(
 
 impl YcsbArguments {
     fn ycsb(&self) -> Ycsb {
-        let workload = match self.workload {
-            WorkloadArgument::A => WorkloadKind::A,
-            WorkloadArgument::B => WorkloadKind::B,
-            WorkloadArgument::C => WorkloadKind::C,
-            WorkloadArgument::D => WorkloadKind::D,
-            WorkloadArgument::E => WorkloadKind::E,
-            WorkloadArgument::F => WorkloadKind::F,
-        };
+        let workload = self.workload.kind();
         let key_choice = match self.distribution {
             None => workload.key_choice(),
             Some(DistributionArgument::Zipf) => KeyChoice::Zipf,
