@@ -6,7 +6,8 @@
 //!   ParquetRows, SqliteRows     ─┘                    └─► LoadObserver: how far, stop?
 //! ```
 //!
-//! Documents of XML (`tpox`) are texts, or documents of a database (`Tpox::store`).
+//! The tables of TPC-C (`tpcc`) are made in one pass (`Tpcc::store`). Documents of XML (`tpox`) are texts, or
+//! documents of a database (`Tpox::store`).
 //!
 //! A simulated drive is loaded like a real one: the database is the caller's.
 //!
@@ -41,6 +42,7 @@ pub mod parquet_writer;
 pub mod source;
 pub mod sqlite_file;
 mod text;
+pub mod tpcc;
 pub mod tpch;
 pub mod tpox;
 
@@ -53,5 +55,6 @@ pub use parquet_file::ParquetRows;
 pub use parquet_writer::ParquetWriter;
 pub use source::{RowSink, RowSource};
 pub use sqlite_file::SqliteRows;
+pub use tpcc::{Tpcc, TpccScale, TpccTable};
 pub use tpch::{TpchComments, TpchTable};
 pub use tpox::{Tpox, TpoxCollection, TpoxObserver, TpoxText};
