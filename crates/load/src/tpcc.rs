@@ -109,7 +109,7 @@ impl Tpcc {
         let standard = TpccScale::STANDARD;
         let fits = (100..=standard.item_count).contains(&item_count)
             && (10..=standard.customer_count).contains(&customer_count)
-            && customer_count % 10 == 0;
+            && customer_count.is_multiple_of(10);
         if !fits {
             return Err(LoadError::invalid(format!(
                 "{item_count} items and {customer_count} customers make no TPC-C; from 100 items and ten \

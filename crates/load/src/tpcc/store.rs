@@ -48,7 +48,7 @@ impl Tpcc {
         let reports = write.load_tables(&tables, |loads| {
             let mut stored_count = 0_u64;
             self.rows(&mut |table, row| {
-                if stored_count % ROWS_AT_ONCE == 0 {
+                if stored_count.is_multiple_of(ROWS_AT_ONCE) {
                     if observer.is_cancelled() {
                         return Err(LoadError::Cancelled);
                     }
