@@ -2,6 +2,8 @@
 //!
 //! 1. Operations are dealt out evenly beforehand, so each client knows how many are its own.
 //! 2. A client that fails ends the run: the others stop after the operation at hand.
+//! 3. Servers do what clients leave to them, and end when all clients are gone and nothing is left. The run
+//!    lasts until then.
 
 use crate::error::BenchError;
 use nandu_base::words::counted;
@@ -12,7 +14,7 @@ use nandu_storage::{Database, StorageError};
 use nandu_workers::{Schedule, SwitchKind, Work};
 use serde::Serialize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -31,15 +33,43 @@ pub trait Load: Send + Sync {
 
     /// The client of this number, from 0.
     fn client(&self, number: u32) -> Box<dyn Client>;
+
+    /// How many servers do what clients leave to them.
+    fn server_count(&self) -> u32 {
+        0
+    }
+
+    /// The server of this number, from 0.
+    fn server(&self, number: u32) -> Box<dyn Server> {
+        unreachable!("there is no server {number}")
+    }
+
+    /// All clients are gone: servers end with what is left.
+    fn close(&self) {}
 }
 
 /// One client of a load.
 pub trait Client: Send {
-    /// Does its next operation and says of which kind it was.
+    /// Does its next operation, which is due at `due`, and says of which kind it was.
     ///
     /// # Errors
     /// If the database fails.
-    fn operate(&mut self, database: &Database) -> Result<usize, BenchError>;
+    fn operate(&mut self, database: &Database, due: Nanos) -> Result<usize, BenchError>;
+
+    /// What it waits after the operation at hand, beside the plan's time to think.
+    fn pause(&mut self) -> Nanos {
+        Nanos::ZERO
+    }
+}
+
+/// Who does what clients do not wait for.
+pub trait Server: Send {
+    /// Waits for the next thing to do and does it. Says of which kind it was, and since when it was due;
+    /// `None` when nothing will come any more.
+    ///
+    /// # Errors
+    /// If the database fails.
+    fn serve(&mut self, database: &Database) -> Result<Option<(usize, Nanos)>, BenchError>;
 }
 
 /// How a load is run.
@@ -84,7 +114,7 @@ pub struct OperationOutcome {
 pub struct Outcome {
     /// Operations that were done.
     pub operation_count: u64,
-    /// From the first that was due to the end of the last, in nanoseconds.
+    /// From the first that was due to the end of the last, or of what was left to servers, in nanoseconds.
     pub elapsed_ns: u64,
     /// Operations per second.
     pub operations_per_second: f64,
@@ -160,7 +190,41 @@ struct Seen {
     latencies: Vec<Option<LatencyHistogram>>,
     /// When each operation ended.
     ends: Vec<Nanos>,
+    /// When each thing ended that a server did.
+    served_ends: Vec<Nanos>,
     result: Result<(), BenchError>,
+}
+
+impl Seen {
+    fn new(load: &dyn Load, own_count: u64) -> Self {
+        Self {
+            latencies: load.kinds().iter().map(|_| None).collect(),
+            ends: Vec::with_capacity(nandu_base::to_index(own_count.min(1 << 16))),
+            served_ends: Vec::new(),
+            result: Ok(()),
+        }
+    }
+
+    fn record(&mut self, kind: usize, latency: Nanos) {
+        self.latencies[kind].get_or_insert_with(LatencyHistogram::new).record(latency);
+    }
+}
+
+/// The clients that are at work: the last one that leaves closes the load.
+struct Attendance {
+    load: Arc<dyn Load>,
+    client_count: AtomicU32,
+}
+
+/// A client that leaves when this is dropped, well or not.
+struct Attending(Arc<Attendance>);
+
+impl Drop for Attending {
+    fn drop(&mut self) {
+        if self.0.client_count.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.load.close();
+        }
+    }
 }
 
 /// Runs `load` to its end, or until the watch stops it. `clock` is the present of a database whose
@@ -182,14 +246,21 @@ pub fn run(
     if let (Some(power), Some(energy)) = (&watch.power, before.energy()) {
         power.begin(start, energy.total());
     }
-    let works = (0..plan.client_count).map(|number| -> Work<Seen> {
+    let client_count = AtomicU32::new(plan.client_count);
+    let attendance = Arc::new(Attendance { load: Arc::clone(load), client_count });
+    let works = (0..plan.client_count + load.server_count()).map(|number| -> Work<Seen> {
         let (database, load, watch) = (database.clone(), Arc::clone(load), Arc::clone(watch));
         let (plan, clock) = (*plan, Arc::clone(clock));
+        let attendance = Arc::clone(&attendance);
         Box::new(move || {
             let present: Clock = match is_virtual {
                 true => Arc::new(|| nandu_workers::now().unwrap_or_default()),
                 false => clock,
             };
+            if number >= plan.client_count {
+                return serve(&database, load.as_ref(), number, &plan, &watch, &present);
+            }
+            let _attending = Attending(attendance);
             work(&database, load.as_ref(), number, &plan, &watch, &present)
         })
     });
@@ -200,7 +271,7 @@ pub fn run(
         io.pass_until(ran.end);
         (ran.values, Some(ran.switch_count))
     } else {
-        (on_threads(works, watch)?, None)
+        (on_threads(works, watch, load.as_ref())?, None)
     };
     let after = Levels::of(database);
     let mut outcome = told(load.kinds(), start, seen)?;
@@ -264,6 +335,7 @@ pub fn run_watched(
 fn on_threads(
     works: impl Iterator<Item = Work<Seen>>,
     watch: &Watch,
+    load: &dyn Load,
 ) -> Result<Vec<Seen>, BenchError> {
     let mut threads = Vec::new();
     let mut refused = None;
@@ -277,6 +349,8 @@ fn on_threads(
                 );
                 refused = Some(StorageError::InvalidSetting { what });
                 watch.stop();
+                // Clients that never come do not leave either.
+                load.close();
                 break;
             }
         }
@@ -326,11 +400,7 @@ fn work(
     present: &Clock,
 ) -> Seen {
     let own_count = share_of(plan.operation_count, plan.client_count, number);
-    let mut seen = Seen {
-        latencies: load.kinds().iter().map(|_| None).collect(),
-        ends: Vec::with_capacity(nandu_base::to_index(own_count.min(1 << 16))),
-        result: Ok(()),
-    };
+    let mut seen = Seen::new(load, own_count);
     let mut client = load.client(number);
     let mut due = present();
     for _ in 0..own_count {
@@ -338,7 +408,7 @@ fn work(
             break;
         }
         nandu_workers::spend(plan.processor_time);
-        let kind = match client.operate(database) {
+        let kind = match client.operate(database, due) {
             Ok(kind) => kind,
             Err(error) => {
                 watch.stop();
@@ -347,12 +417,41 @@ fn work(
             }
         };
         let end = present();
-        let latency = seen.latencies[kind].get_or_insert_with(LatencyHistogram::new);
-        latency.record(end.saturating_sub(due));
+        seen.record(kind, end.saturating_sub(due));
         seen.ends.push(end);
-        due = end + plan.think_time;
+        due = end + plan.think_time + client.pause();
         think(due, watch, present);
         watch.done_count.fetch_add(1, Ordering::Relaxed);
+    }
+    seen
+}
+
+/// The work of one server, whose number follows those of the clients.
+fn serve(
+    database: &Database,
+    load: &dyn Load,
+    number: u32,
+    plan: &Plan,
+    watch: &Watch,
+    present: &Clock,
+) -> Seen {
+    let mut seen = Seen::new(load, 0);
+    let mut server = load.server(number - plan.client_count);
+    loop {
+        match server.serve(database) {
+            Ok(Some((kind, due))) => {
+                nandu_workers::spend(plan.processor_time);
+                let end = present();
+                seen.record(kind, end.saturating_sub(due));
+                seen.served_ends.push(end);
+            }
+            Ok(None) => break,
+            Err(error) => {
+                watch.stop();
+                seen.result = Err(error);
+                break;
+            }
+        }
     }
     seen
 }
@@ -373,6 +472,7 @@ fn told(
         kinds.iter().map(|_| LatencyHistogram::new()).collect();
     let mut ends: Vec<u64> = Vec::new();
     let mut history = Vec::new();
+    let mut last_served_ns = 0;
     for (number, one) in (0_u64..).zip(seen) {
         one.result?;
         for (sum, latency) in latencies.iter_mut().zip(&one.latencies) {
@@ -385,9 +485,13 @@ fn told(
             history.extend_from_slice(&end.0.to_le_bytes());
             ends.push(end.saturating_sub(start).0);
         }
+        for end in one.served_ends {
+            history.extend_from_slice(&end.0.to_le_bytes());
+            last_served_ns = last_served_ns.max(end.saturating_sub(start).0);
+        }
     }
     let operation_count = ends.len() as u64;
-    let elapsed_ns = ends.iter().copied().max().unwrap_or(0);
+    let elapsed_ns = ends.iter().copied().max().unwrap_or(0).max(last_served_ns);
     let mut windows = [0_u64; WINDOW_COUNT];
     for end in &ends {
         let window = u128::from(end.saturating_sub(1)) * WINDOW_COUNT as u128;

@@ -10,16 +10,18 @@
 //! 2. On a virtual clock the outcome is the same for a seed, bit for bit, and so is its `history`.
 //! 3. A latency runs from when the operation was due, not from when its client came to it.
 //!
-//! `ycsb` and `tpox` are the loads there are; another is a sibling of them behind [`Load`].
+//! `ycsb`, `tpox` and `tpcc` are the loads there are; another is a sibling of them behind [`Load`].
 
 mod clients;
 mod error;
 mod retries;
+pub mod tpcc;
 pub mod tpox;
 pub mod ycsb;
 
 pub use clients::{
-    Client, Clock, FlashOutcome, Load, OperationOutcome, Outcome, Plan, Watch, run, run_watched,
+    Client, Clock, FlashOutcome, Load, OperationOutcome, Outcome, Plan, Server, Watch, run,
+    run_watched,
 };
 pub use error::BenchError;
 pub use nandu_workers::SwitchKind;

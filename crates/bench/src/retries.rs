@@ -20,6 +20,26 @@ pub struct Retries {
     pub lock_timeout_count: u64,
 }
 
+/// How a transaction ends that did not fail.
+pub(crate) enum End<T> {
+    /// What it did stays.
+    Commit(T),
+    /// Nothing of it stays but the answer.
+    RollBack(T),
+}
+
+/// Why a transaction was not committed.
+enum Stop<T> {
+    RolledBack(T),
+    Failed(BenchError),
+}
+
+impl<T> From<StorageError> for Stop<T> {
+    fn from(error: StorageError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
 impl Retries {
     /// Runs a transaction and commits it, as often as it takes. What `body` does beside the
     /// database, it does each time.
@@ -40,6 +60,34 @@ impl Retries {
             }
             is_transient
         })
+    }
+
+    /// As [`Self::transact`], where `body` says how the transaction ends.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn transact_unless<T>(
+        &mut self,
+        database: &Database,
+        isolation: Isolation,
+        mut body: impl FnMut(&mut WriteTransaction<'_>) -> Result<End<T>, BenchError>,
+    ) -> Result<T, BenchError> {
+        let attempt = |write: &mut WriteTransaction<'_>| match body(write) {
+            Ok(End::Commit(value)) => Ok(value),
+            Ok(End::RollBack(value)) => Err(Stop::RolledBack(value)),
+            Err(error) => Err(Stop::Failed(error)),
+        };
+        let answer = database.transact_while(isolation, attempt, |stop| match stop {
+            Stop::Failed(error) if error.is_transient() => {
+                self.count(error);
+                true
+            }
+            _ => false,
+        });
+        match answer {
+            Ok(value) | Err(Stop::RolledBack(value)) => Ok(value),
+            Err(Stop::Failed(error)) => Err(error),
+        }
     }
 
     fn count(&mut self, error: &BenchError) {

@@ -17,7 +17,7 @@
 use crate::clients::{Client, Load};
 use crate::error::BenchError;
 use crate::retries::Retries;
-use nandu_base::{AddressGenerator, Distribution, Permutation, Rng, fnv1a};
+use nandu_base::{AddressGenerator, Distribution, Nanos, Permutation, Rng, fnv1a};
 use nandu_storage::database::{
     Column, ColumnType, Flow, Isolation, LoadOptions, LoadReport, NewTable, RowOrder, TableKind,
 };
@@ -396,7 +396,7 @@ impl YcsbClient {
 }
 
 impl Client for YcsbClient {
-    fn operate(&mut self, database: &Database) -> Result<usize, BenchError> {
+    fn operate(&mut self, database: &Database, _due: Nanos) -> Result<usize, BenchError> {
         let kind = self.load.settings.workload.operation(self.rng.below(100));
         if kind != INSERT {
             self.draw_key();

@@ -3,7 +3,7 @@
 use super::{TpoxCounts, TpoxLoad, TpoxRun};
 use crate::clients::Client;
 use crate::error::BenchError;
-use nandu_base::Rng;
+use nandu_base::{Nanos, Rng};
 use nandu_load::TpoxCollection::{Custacc, Order, Security};
 use nandu_load::{Tpox, TpoxCollection};
 use nandu_storage::Database;
@@ -347,7 +347,7 @@ fn draw(rng: &mut Rng, run: &TpoxRun) -> (usize, String) {
 }
 
 impl Client for TpoxClient {
-    fn operate(&mut self, database: &Database) -> Result<usize, BenchError> {
+    fn operate(&mut self, database: &Database, _due: Nanos) -> Result<usize, BenchError> {
         let (kind, id) = draw(&mut self.rng, &self.load.run);
         match kind {
             NEW_ACCOUNT | NEW_ORDER | NEW_PRICE => self.change(database, kind, &id)?,
