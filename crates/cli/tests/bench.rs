@@ -30,6 +30,28 @@ fn two_runs_on_a_simulated_drive_differ_in_what_depends_on_the_run_alone() {
 }
 
 #[test]
+fn tpcc_is_the_same_twice_on_a_simulated_drive_and_consistent_on_a_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let words = "bench tpcc --scale 200,20 --warehouses 2 --transactions 600 --clients 6 \
+                 --memory 1MiB --device sim:nvme-tlc-2024 --json";
+    let mut documents = [json_of(directory.path(), words), json_of(directory.path(), words)];
+    for document in &mut documents {
+        assert!(document.as_object_mut().unwrap().remove("run").is_some());
+    }
+    assert_eq!(documents[0], documents[1]);
+    let document = &documents[0];
+    assert_eq!((&document["operation_count"], &document["server_count"]), (&600.into(), &2.into()));
+    let minutes = document["elapsed_ns"].as_f64().unwrap() / 60e9;
+    let committed = document["new_order_count"].as_f64().unwrap();
+    assert!((document["tpmc"].as_f64().unwrap() * minutes - committed).abs() < 1e-6);
+    let words = "bench tpcc --scale 100,10 --transactions 400 --clients 4 --quiet";
+    let said = stdout_of(directory.path(), &words.split(' ').collect::<Vec<_>>());
+    assert!(said.contains("consistency: 12 of 12 conditions hold for 1 warehouse\n"), "{said}");
+    assert!(said.contains("delivery-deferred") && said.contains("new orders a minute"), "{said}");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn a_run_on_a_disk_leaves_nothing_behind() {
     let directory = tempfile::tempdir().unwrap();
     let words = "bench ycsb --workload f --records 500 --operations 300 --clients 3 \

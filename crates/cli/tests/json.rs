@@ -17,7 +17,7 @@ const TINY: &str = "title = \"Tiny\"\nquestion = \"q\"\nmethod = \"Equation 2.2.
     [[shape]]\nclass = \"own\"\nkind = \"value_within\"\nseries = \"dynamic\"\nlow = 460\nhigh = 470\n";
 
 /// What `command` of the schema is printed by these words, in an order in which each finds what it needs.
-const RUNS: [(&str, &str); 76] = [
+const RUNS: [(&str, &str); 80] = [
     ("run", "run tiny/one --out out"),
     ("run PAPER", "run tiny --out out"),
     ("list", "list"),
@@ -45,6 +45,8 @@ const RUNS: [(&str, &str); 76] = [
         "bench tpox",
         "bench tpox --size 20KB --transactions 10 --mix 30 --warm-up 3 --device sim:nvme-tlc-2024",
     ),
+    ("bench tpcc", "bench tpcc --scale 100,10 --transactions 40 --clients 2"),
+    ("bench tpcc", "bench tpcc --scale 100,10 --transactions 40 --device sim:nvme-tlc-2024"),
     (
         "choose",
         "choose --workload a --records 1000 --operations 100 --drives nvme-tlc-2024,wd2000jb,hama",
@@ -58,6 +60,8 @@ const RUNS: [(&str, &str); 76] = [
     ("load", "load parquet rows.parquet --table rows of_parquet"),
     ("load", "load sqlite rows.sqlite of_sqlite"),
     ("load tpox", "load tpox --size 20KB bank"),
+    ("load tpcc", "load tpcc --scale 100,10 store"),
+    ("db check-tpcc", "db check-tpcc store"),
     ("explain", "explain shop customer.c_custkey orders.o_custkey --memory 256KiB"),
     ("explain", "explain shop customer.c_custkey orders.o_custkey --memory 256KiB --analyze"),
     ("explain --sweep", "explain shop customer.c_custkey orders.o_custkey --sweep 256KiB"),
@@ -116,8 +120,9 @@ const RUNS: [(&str, &str); 76] = [
 ];
 /// Those that tell what this machine's disk, clock and processes do; all others say the same twice, but for
 /// what stands under `run`.
-const OF_THIS_MACHINE: [&str; 8] = [
+const OF_THIS_MACHINE: [&str; 9] = [
     "probe . ",
+    "bench tpcc --scale 100,10 --transactions 40 --clients 2 ",
     "bench tpox --size 20KB --transactions 10 --mix 30 --clients 2 ",
     "bench ycsb --records 200 --operations 20 --clients 2 ",
     "crash --seeds 1 --clients 2 --kill ",

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use crate::common::{failure_of, interrupt, names, nandu, start, stdout_of};
+use crate::common::{failure_of, interrupt, names, nandu, run, start, stdout_of};
 use std::io::Write;
 use std::process::Stdio;
 
@@ -220,6 +220,42 @@ fn the_documents_of_tpox_are_loaded_and_found_sound_by_seed() {
     assert_eq!(names(&directory.join("bank")), before);
     let said = failure_of(directory, &["load", "tpox", "--size", "19KB", "small"], 2);
     assert!(said.contains("20KB has one of each") && !directory.join("small").exists(), "{said}");
+}
+
+#[test]
+fn the_tables_of_tpcc_are_the_same_by_seed_and_a_broken_condition_is_named() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let load = |to| {
+        let words = ["load", "tpcc", "--scale", "100,10", "--warehouses", "2", "--seed", "3", to];
+        stdout_of(directory, &words)
+    };
+    let said = load("store");
+    assert!(said.contains("order_line") && said.contains("MB/s"), "{said}");
+    load("again");
+    for table in ["stock", "customer", "order_line", "history", "customer_by_name"] {
+        let [one, other] =
+            ["store", "again"].map(|name| stdout_of(directory, &["db", "scan", name, table]));
+        assert!(one == other && !one.is_empty(), "{table}");
+    }
+    stdout_of(directory, &["db", "check", "store"]);
+    let said = stdout_of(directory, &["db", "check-tpcc", "store"]);
+    assert_eq!(said, "consistency: 12 of 12 conditions hold for 2 warehouses\n");
+    stdout_of(directory, &["db", "update", "store", "warehouse", "2", "--set", "w_ytd=100001"]);
+    let output = run(directory, &["db", "check-tpcc", "store"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stdout).unwrap();
+    let first = "condition 1 (3.3.2.1), W_YTD = sum(D_YTD), does not hold for 1 of 2:\n  \
+                 warehouse 2: 100001 and 100000\n";
+    assert!(said.starts_with(first) && said.contains("condition 8 (3.3.2.8)"), "{said}");
+    let said = failure_of(directory, &["load", "tpcc", "--scale", "100,10", "store"], 2);
+    assert!(said.contains("table item"), "{said}");
+    let said = failure_of(directory, &["load", "tpcc", "--warehouses", "0", "new"], 2);
+    assert!(said.contains("0 is not in 1..=1000000"), "{said}");
+    let said = failure_of(directory, &["load", "tpcc", "--scale", "100,15", "new"], 2);
+    assert!(said.contains("make no TPC-C") && !directory.join("new").exists(), "{said}");
+    let said = failure_of(directory, &["db", "check-tpcc", "nowhere"], 2);
+    assert!(said.contains("nowhere"), "{said}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod cost;
 mod report;
+mod tpcc;
 mod tpox;
 mod ycsb;
 
@@ -40,6 +41,7 @@ pub(crate) struct BenchArguments {
 enum LoadCommand {
     Ycsb(Box<ycsb::YcsbArguments>),
     Tpox(Box<tpox::TpoxArguments>),
+    Tpcc(Box<tpcc::TpccArguments>),
 }
 
 /// What all loads are asked: by whom, where, for how long.
@@ -147,6 +149,7 @@ pub(crate) fn run(arguments: &BenchArguments, context: &Context) -> Result<(), F
     match &arguments.load {
         LoadCommand::Ycsb(arguments) => ycsb::run(arguments, context),
         LoadCommand::Tpox(arguments) => tpox::run(arguments, context),
+        LoadCommand::Tpcc(arguments) => tpcc::run(arguments, context),
     }
 }
 

@@ -4,7 +4,10 @@
 //! 1. All tables of one call are made in one transaction: after an error or Ctrl-C there is none of
 //!    them, nor a database that was made for them.
 
+mod tpcc;
 mod tpox;
+
+pub(super) use tpcc::{ScaleArgument as TpccScaleArgument, Watch as TpccWatch};
 
 use crate::Context;
 use crate::database;
@@ -41,6 +44,7 @@ Examples:
   nandu load csv people.csv --table people --pax shop
   nandu load sqlite chinook.db music
   nandu load sqlite chinook.db --table Track --as tracks --key TrackId music
+  nandu load tpcc --warehouses 10 shop
   nandu load tpox --size 10MB bank
 
 The database is made if there is none. Rows do not pass the log, so any number will do, and \
@@ -60,6 +64,8 @@ enum Source {
     Parquet(ParquetArguments),
     /// A file in SQLite's format, of any program: all its tables, or some
     Sqlite(SqliteArguments),
+    /// The nine tables of the benchmark TPC-C, by warehouses
+    Tpcc(tpcc::TpccArguments),
     /// XML documents of the benchmark TPoX: customers, orders and securities
     Tpox(tpox::TpoxArguments),
 }
@@ -284,6 +290,7 @@ pub(crate) fn run(arguments: &LoadArguments, context: &Context) -> Result<(), Fa
             let jobs = context.interrupt.before_work(|| sqlite_jobs(arguments))?;
             load(&arguments.database, jobs, &arguments.common, context)
         }
+        Source::Tpcc(arguments) => tpcc::run(arguments, context),
         Source::Tpox(arguments) => tpox::run(arguments, context),
     }
 }

@@ -4,7 +4,7 @@
 //!   here: arguments, create, index, check, stat      change: rows and tables come and go
 //!   load: the rows of a file of lines                read:   get, scan, export
 //!   text: rows as lines                              schema: what tables are
-//!                                                    copy:   backup, compact
+//!   tpcc: conditions of TPC-C                        copy:   backup, compact
 //! ```
 
 mod change;
@@ -13,6 +13,9 @@ mod load;
 mod read;
 mod schema;
 mod text;
+mod tpcc;
+
+pub(super) use tpcc::{refuse_broken, tell_consistency};
 
 use crate::Context;
 use crate::database::{self, Opened, Wishes};
@@ -277,6 +280,13 @@ enum Action {
         #[command(flatten)]
         engine: EngineArguments,
     },
+    /// Look at the twelve consistency conditions of TPC-C, over tables of `nandu load tpcc`
+    CheckTpcc {
+        /// The directory
+        directory: PathBuf,
+        #[command(flatten)]
+        engine: EngineArguments,
+    },
     /// Say how large the tables and indexes are
     Stat {
         /// The directory
@@ -335,6 +345,7 @@ pub(crate) fn run(arguments: &DbArguments, context: &Context) -> Result<(), Fail
             copy::compact((directory, &engine.set), target, *log_size, to)
         }
         Action::Check { directory, engine } => check((directory, &engine.set), to),
+        Action::CheckTpcc { directory, engine } => tpcc::check_tpcc((directory, &engine.set), to),
         Action::Stat { directory, engine } => stat((directory, &engine.set), to),
     }
 }
