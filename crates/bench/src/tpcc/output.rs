@@ -54,7 +54,7 @@ pub struct LineOutput {
     pub amount_cents: i64,
 }
 
-/// Who pays.
+/// Who pays, and how they stand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Person {
     /// The number in the district.
