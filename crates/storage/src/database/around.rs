@@ -121,12 +121,34 @@ impl WriteTransaction<'_> {
         table: &str,
         around: Around<'_>,
     ) -> Result<EntryScan<'_>, StorageError> {
+        self.take_entries_around(table, around, Mode::Exclusive)
+    }
+
+    /// As [`Self::claim_entries_around`], for who decides by what is there what is changed elsewhere: others may
+    /// look at it, too.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn keep_entries_around(
+        &self,
+        table: &str,
+        around: Around<'_>,
+    ) -> Result<EntryScan<'_>, StorageError> {
+        self.take_entries_around(table, around, Mode::Shared)
+    }
+
+    fn take_entries_around(
+        &self,
+        table: &str,
+        around: Around<'_>,
+        mode: Mode,
+    ) -> Result<EntryScan<'_>, StorageError> {
         let open = self.rows_of(table)?;
         let tree = open.raw()?;
         let mut bounds = around.bounds(tree, &*self.statement()?).map_err(self.named())?;
         loop {
             let (lower, upper) = as_bytes(&bounds);
-            self.claim_range(&open, (lower, upper), Mode::Exclusive)?;
+            self.claim_range(&open, (lower, upper), mode)?;
             let found = around.bounds(tree, &*self.statement()?).map_err(self.named())?;
             if found == bounds {
                 break;

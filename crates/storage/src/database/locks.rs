@@ -26,15 +26,20 @@
 //! 2. Who waits, waits for somebody who will end: before each wait the graph of who waits for whom is
 //!    followed, and who would close a circle gets [`StorageError::Deadlock`] instead.
 //! 3. A transaction holds at most [`KEYS_PER_FILE_MAX`] keys of a file, unless others hold some of it,
-//!    too: past that it holds the file as a whole.
+//!    too: past that it holds the file as a whole. The same holds of ranges.
+//! 4. Who asks first has first: nobody takes a lock past one who has waited longer for one that it excludes,
+//!    unless that one waits for him in the end (`queue`). So nobody waits for a stream of others that never
+//!    ends, and who has a lock already and wants more of it comes first.
 
 mod names;
+mod queue;
 #[cfg(test)]
 mod tests;
 
 pub(super) use self::names::{NameMode, PathTaking};
 
 use self::names::Names;
+use self::queue::{Asked, Queue};
 use super::key;
 use crate::sqlite::ValueRef;
 use crate::{FileId, StorageError};
@@ -80,6 +85,21 @@ pub(super) enum Span<'a> {
 impl Span<'_> {
     /// All keys of a file.
     pub(super) const ALL: Self = Self::Range(Bound::Unbounded, Bound::Unbounded);
+
+    /// Whether there may be a key that lies in both.
+    fn meets(self, other: Self) -> bool {
+        use std::ops::RangeBounds;
+        match (self, other) {
+            (Self::Key(one), Self::Key(other)) => one == other,
+            (Self::Key(key), Self::Range(lower, upper))
+            | (Self::Range(lower, upper), Self::Key(key)) => {
+                RangeBounds::<[u8]>::contains(&(lower, upper), key)
+            }
+            (Self::Range(lower, upper), Self::Range(other_lower, other_upper)) => {
+                !is_empty(later(lower, other_lower), earlier(upper, other_upper))
+            }
+        }
+    }
 }
 
 /// Whose locks of what, and who waits.
@@ -93,7 +113,7 @@ pub(super) struct Locks {
 struct State {
     files: BTreeMap<FileId, FileLocks>,
     held: BTreeMap<u64, Held>,
-    waiting: BTreeMap<u64, Wanted>,
+    waiting: Queue,
 }
 
 #[derive(Debug, Default)]
@@ -164,15 +184,6 @@ impl Wanted {
     }
 }
 
-impl OwnedSpan {
-    fn as_span(&self) -> Span<'_> {
-        match self {
-            Self::Key(key) => Span::Key(key),
-            Self::Range(lower, upper) => Span::Range(as_bytes(lower), as_bytes(upper)),
-        }
-    }
-}
-
 /// The key by which a row of a heap is locked: numbers in their order.
 pub(super) fn key_of_number(number: i64) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(10);
@@ -224,8 +235,13 @@ impl Locks {
     pub(super) fn try_widen(&self, transaction: u64, file: FileId, name: &[u8]) -> bool {
         // Nobody waits for what is given back: who wants something below has something of the name, too.
         let mut state = self.state.lock();
-        let locks = state.files.get_mut(&file);
-        locks.is_some_and(|locks| locks.names.try_widen(transaction, name))
+        let Some(locks) = state.files.get(&file) else { return false };
+        let asked = Asked::Name(name, locks.names.widened_mode(transaction));
+        if state.is_kept_back(transaction, file, asked) {
+            return false;
+        }
+        let locks = state.files.get_mut(&file).expect("it was just there");
+        locks.names.try_widen(transaction, name)
     }
 
     /// Takes a lock, waiting for those whose locks exclude it, for `limit` on the clock of `now`; a thread
@@ -247,10 +263,11 @@ impl Locks {
         let mut is_over = false;
         loop {
             if state.try_wanted(transaction, wanted) {
-                state.waiting.remove(&transaction);
+                // Whoever was behind it is kept out by what it has now.
+                state.waiting.leave(transaction);
                 return Ok(());
             }
-            state.waiting.insert(transaction, wanted.clone());
+            let has_freed = state.enter(transaction, wanted);
             let present = now();
             // A limit past the end of time is none.
             let deadline = *deadline.get_or_insert(present.saturating_add(limit));
@@ -261,8 +278,13 @@ impl Locks {
             } else {
                 None
             };
+            if trouble.is_some() {
+                state.waiting.leave(transaction);
+            }
+            if has_freed || trouble.is_some() && !state.waiting.is_empty() {
+                self.freed.notify_all();
+            }
             if let Some(error) = trouble {
-                state.waiting.remove(&transaction);
                 return Err(error);
             }
             (state, is_over) = self.freed.wait_for(state, present, deadline);
@@ -323,11 +345,17 @@ impl State {
         path: &[&[u8]],
         mode: NameMode,
     ) -> PathTaking {
+        let end = self.first_kept_back(transaction, file, path, mode);
         self.held.entry(transaction).or_default().name_files.insert(file);
-        self.files.entry(file).or_default().names.try_path(transaction, path, mode)
+        self.files.entry(file).or_default().names.try_path(transaction, (path, end), mode)
     }
 
     fn try_lock(&mut self, transaction: u64, file: FileId, span: Span<'_>, mode: Mode) -> Taking {
+        if self.is_kept_back(transaction, file, Asked::Span(span, mode)) {
+            let locks = self.files.get(&file);
+            let has_it = locks.is_some_and(|locks| locks.has(transaction, span, mode));
+            return if has_it { Taking::Had } else { Taking::Excluded };
+        }
         let locks = self.files.entry(file).or_default();
         if let Some(answer) = locks.answer_of_ranges(transaction, span, mode) {
             return answer;
@@ -384,24 +412,32 @@ impl State {
             range = range.with(ranges.swap_remove(place));
         }
         ranges.push(range);
+        let own_count = ranges.iter().filter(|range| range.transaction == transaction).count();
         self.held.entry(transaction).or_default().range_files.insert(file);
+        if own_count.is_multiple_of(KEYS_PER_FILE_MAX) {
+            self.take_file(transaction, file);
+        }
     }
 
-    /// Invariant 3: the file in place of its keys, if nobody else has any that excludes it.
+    /// Invariant 3: the file in place of its keys and ranges, if nobody else has any that excludes it, or was
+    /// there before.
     fn take_file(&mut self, transaction: u64, file: FileId) {
         let locks = self.files.entry(file).or_default();
         let has_changed = |holders: &Holders| {
             holders.exclusive == Some(transaction) || holders.merging.contains(&transaction)
         };
-        let mode = match locks.keys.values().any(has_changed) {
-            true => Mode::Exclusive,
-            false => Mode::Shared,
-        };
+        let is_to_change =
+            |range: &RangeLock| range.transaction == transaction && range.mode == Mode::Exclusive;
+        let may_change =
+            locks.keys.values().any(has_changed) || locks.ranges.iter().any(is_to_change);
+        let mode = if may_change { Mode::Exclusive } else { Mode::Shared };
         let mut is_free = true;
         locks.each_blocker(transaction, Span::ALL, mode, |_| is_free = false);
-        if is_free {
+        if is_free && !self.is_kept_back(transaction, file, Asked::Span(Span::ALL, mode)) {
             let keys = self.held.get_mut(&transaction).and_then(|held| held.keys.remove(&file));
+            let locks = self.files.entry(file).or_default();
             locks.give_back(transaction, keys.unwrap_or_default());
+            locks.ranges.retain(|range| range.transaction != transaction);
             self.take_range(transaction, file, (Bound::Unbounded, Bound::Unbounded), mode);
         }
     }
@@ -419,35 +455,6 @@ impl State {
             self.files.entry(file).or_default().give_back(transaction, keys);
         }
         self.files.retain(|_, locks| !locks.is_empty());
-    }
-
-    /// Whether a transaction that waits would wait for itself in the end.
-    fn closes_circle(&self, transaction: u64) -> bool {
-        let mut seen = BTreeSet::new();
-        let mut to_follow = vec![transaction];
-        while let Some(waiter) = to_follow.pop() {
-            let Some(wanted) = self.waiting.get(&waiter) else { continue };
-            let Some(locks) = self.files.get(&wanted.file) else { continue };
-            let mut is_circle = false;
-            let tell = |blocker| {
-                is_circle |= blocker == transaction;
-                if seen.insert(blocker) {
-                    to_follow.push(blocker);
-                }
-            };
-            match &wanted.lock {
-                WantedLock::Span(span, mode) => {
-                    locks.each_blocker(waiter, span.as_span(), *mode, tell);
-                }
-                WantedLock::Name(name, mode) => {
-                    locks.names.each_blocker(waiter, name, *mode, tell);
-                }
-            }
-            if is_circle {
-                return true;
-            }
-        }
-        false
     }
 }
 
@@ -503,6 +510,15 @@ impl FileLocks {
         }
         let is_excluded = self.ranges.iter().any(|range| range.excludes(transaction, span, mode));
         is_excluded.then_some(Taking::Excluded)
+    }
+
+    /// Whether a transaction has this lock, or more.
+    fn has(&self, transaction: u64, span: Span<'_>, mode: Mode) -> bool {
+        let has_key = match span {
+            Span::Key(key) => self.keys.get(key).is_some_and(|it| it.suffices(transaction, mode)),
+            Span::Range(..) => false,
+        };
+        has_key || self.range_covers(transaction, span, mode)
     }
 
     fn range_covers(&self, transaction: u64, span: Span<'_>, mode: Mode) -> bool {
@@ -631,13 +647,7 @@ impl RangeLock {
 
     /// Whether a key of `span` may lie in the range.
     fn meets(&self, span: Span<'_>) -> bool {
-        match span {
-            Span::Key(key) => self.contains(key),
-            Span::Range(lower, upper) => !is_empty(
-                later(as_bytes(&self.lower), lower),
-                earlier(as_bytes(&self.upper), upper),
-            ),
-        }
+        Span::Range(as_bytes(&self.lower), as_bytes(&self.upper)).meets(span)
     }
 
     /// Whether all keys of `span` lie in the range.

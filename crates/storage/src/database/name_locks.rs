@@ -48,6 +48,26 @@ impl Tables {
         }
     }
 
+    /// How many names a transaction that locks what it reads has locked in a table; 0 for others.
+    ///
+    /// # Errors
+    /// If there is no such table.
+    pub fn read_name_count(&self, table: &str) -> Result<usize, StorageError> {
+        let file = self.table(table)?.definition.file;
+        let count = |transaction| self.view.shared().locks.name_count(transaction, file);
+        Ok(self.locker.map_or(0, count))
+    }
+
+    /// As [`WriteTransaction::try_widen`], of a transaction that locks what it reads; false for others.
+    ///
+    /// # Errors
+    /// If there is no such table.
+    pub fn try_widen_read(&self, table: &str, name: &[u8]) -> Result<bool, StorageError> {
+        let file = self.table(table)?.definition.file;
+        let widen = |transaction| self.view.shared().locks.try_widen(transaction, file, name);
+        Ok(self.locker.is_some_and(widen))
+    }
+
     fn lock_path(
         &self,
         transaction: u64,

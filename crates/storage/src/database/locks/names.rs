@@ -71,6 +71,11 @@ impl NameMode {
         }
     }
 
+    /// The mode of the name at a place of a path whose last one is wanted in this one.
+    pub(super) const fn at(self, path: &[&[u8]], place: usize) -> Self {
+        if place + 1 == path.len() { self } else { self.above() }
+    }
+
     /// Whether who has a name in it has all below it in another mode.
     const fn covers_below(self, wanted: Self) -> bool {
         match self {
@@ -115,17 +120,16 @@ impl Names {
     }
 
     /// Takes the names of a path, from the uppermost on: the last in `mode`, those above it as intended.
-    /// What is taken before one that is excluded stays.
+    /// What is taken before one that is excluded stays; so is the one at `end`, if it is needed.
     pub(super) fn try_path(
         &mut self,
         transaction: u64,
-        path: &[&[u8]],
+        (path, end): (&[&[u8]], usize),
         mode: NameMode,
     ) -> PathTaking {
         for (place, &name) in path.iter().enumerate() {
-            let is_last = place + 1 == path.len();
-            let wanted = if is_last { mode } else { mode.above() };
-            if !self.try_name(transaction, name, wanted) {
+            let wanted = mode.at(path, place);
+            if place == end || !self.try_name(transaction, name, wanted) {
                 return PathTaking::Excluded(place, wanted);
             }
             let held = self.mode_of(transaction, name);
@@ -134,6 +138,11 @@ impl Names {
             }
         }
         PathTaking::Taken
+    }
+
+    /// Whether a transaction has a name in this mode, or a stronger one.
+    pub(super) fn has(&self, transaction: u64, name: &[u8], wanted: NameMode) -> bool {
+        self.mode_of(transaction, name).is_some_and(|mode| mode.suffices_for(wanted))
     }
 
     /// Takes a name, unless others exclude it.
@@ -163,15 +172,20 @@ impl Names {
         true
     }
 
+    /// The mode of one name in the place of all others of a transaction.
+    pub(super) fn widened_mode(&self, transaction: u64) -> NameMode {
+        let own = self.own.get(&transaction).into_iter().flatten();
+        let mut modes = own.filter_map(|name| self.mode_of(transaction, name));
+        match modes.any(|mode| mode.above() == IntendChange) {
+            true => Change,
+            false => Read,
+        }
+    }
+
     /// Takes one name in the place of all others of a transaction, which lie below it. False, and nothing
     /// is done, if others exclude it.
     pub(super) fn try_widen(&mut self, transaction: u64, name: &[u8]) -> bool {
-        let own = self.own.get(&transaction).into_iter().flatten();
-        let mut modes = own.filter_map(|name| self.mode_of(transaction, name));
-        let mode = match modes.any(|mode| mode.above() == IntendChange) {
-            true => Change,
-            false => Read,
-        };
+        let mode = self.widened_mode(transaction);
         if !self.try_name(transaction, name, mode) {
             return false;
         }
@@ -242,6 +256,11 @@ impl Names {
 mod tests {
     use super::*;
 
+    /// A path of which nothing is kept back.
+    fn whole<'p, 'n>(path: &'p [&'n [u8]]) -> (&'p [&'n [u8]], usize) {
+        (path, path.len())
+    }
+
     const ALL: [NameMode; 5] = [IntendRead, IntendChange, Read, ReadIntendChange, Change];
 
     /// What a mode allows: to read, to change, at the name with all below it or somewhere below it.
@@ -284,19 +303,19 @@ mod tests {
     fn a_path_is_taken_from_above_and_ends_where_enough_is_held() {
         let mut names = Names::default();
         let path: [&[u8]; 3] = [b"", b"a", b"ab"];
-        assert_eq!(names.try_path(1, &path, Change), PathTaking::Taken);
+        assert_eq!(names.try_path(1, whole(&path), Change), PathTaking::Taken);
         assert_eq!(names.count(1), 3);
         assert_eq!(names.mode_of(1, b"a"), Some(IntendChange));
         // Another one beside it, and one that meets it.
-        assert_eq!(names.try_path(2, &[b"", b"a", b"ac"], Change), PathTaking::Taken);
-        assert_eq!(names.try_path(3, &path, Read), PathTaking::Excluded(2, Read));
-        assert_eq!(names.try_path(3, &path[..2], Read), PathTaking::Excluded(1, Read));
+        assert_eq!(names.try_path(2, whole(&[b"", b"a", b"ac"]), Change), PathTaking::Taken);
+        assert_eq!(names.try_path(3, whole(&path), Read), PathTaking::Excluded(2, Read));
+        assert_eq!(names.try_path(3, whole(&path[..2]), Read), PathTaking::Excluded(1, Read));
         assert_eq!(names.mode_of(3, b""), Some(IntendRead), "what came before it stays");
         names.release(2);
         // Who reads a name and changes something below it.
-        assert_eq!(names.try_path(1, &path[..2], Read), PathTaking::Taken);
+        assert_eq!(names.try_path(1, whole(&path[..2]), Read), PathTaking::Taken);
         assert_eq!(names.mode_of(1, b"a"), Some(ReadIntendChange));
-        assert_eq!(names.try_path(1, &[b"", b"a", b"ad"], Read), PathTaking::Taken);
+        assert_eq!(names.try_path(1, whole(&[b"", b"a", b"ad"]), Read), PathTaking::Taken);
         assert_eq!(names.count(1), 3, "all below is read already");
         names.audit();
         names.release(1);
@@ -308,22 +327,22 @@ mod tests {
     fn many_names_give_way_to_one_unless_others_are_below_it() {
         let mut names = Names::default();
         for byte in 0..9 {
-            assert_eq!(names.try_path(1, &[b"", &[byte]], Change), PathTaking::Taken);
+            assert_eq!(names.try_path(1, whole(&[b"", &[byte]]), Change), PathTaking::Taken);
         }
-        assert_eq!(names.try_path(2, &[b"", b"x"], Read), PathTaking::Taken);
+        assert_eq!(names.try_path(2, whole(&[b"", b"x"]), Read), PathTaking::Taken);
         assert!(!names.try_widen(1, b""), "another one reads below it");
         assert_eq!(names.count(1), 10);
         names.release(2);
         assert!(names.try_widen(1, b""));
         assert_eq!((names.count(1), names.mode_of(1, b"")), (1, Some(Change)));
-        assert_eq!(names.try_path(1, &[b"", b"y"], Change), PathTaking::Taken);
+        assert_eq!(names.try_path(1, whole(&[b"", b"y"]), Change), PathTaking::Taken);
         assert_eq!(names.count(1), 1);
         names.audit();
         // Who only reads keeps nobody from that.
         let mut names = Names::default();
-        assert_eq!(names.try_path(1, &[b"", b"x"], Read), PathTaking::Taken);
+        assert_eq!(names.try_path(1, whole(&[b"", b"x"]), Read), PathTaking::Taken);
         assert!(names.try_widen(1, b""));
-        assert_eq!(names.try_path(2, &[b"", b"x"], Read), PathTaking::Taken);
+        assert_eq!(names.try_path(2, whole(&[b"", b"x"]), Read), PathTaking::Taken);
         names.audit();
     }
 }

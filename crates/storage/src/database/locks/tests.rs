@@ -17,12 +17,7 @@ impl Locks {
     /// Whether a transaction has this lock, or more.
     fn has(&self, transaction: u64, file: FileId, span: Span<'_>, mode: Mode) -> bool {
         let state = self.state.lock();
-        let Some(locks) = state.files.get(&file) else { return false };
-        let has_key = match span {
-            Span::Key(key) => locks.keys.get(key).is_some_and(|it| it.suffices(transaction, mode)),
-            Span::Range(..) => false,
-        };
-        has_key || locks.range_covers(transaction, span, mode)
+        state.files.get(&file).is_some_and(|locks| locks.has(transaction, span, mode))
     }
 }
 
