@@ -64,7 +64,11 @@ impl LockSettings {
     ) -> Result<(), XmlError> {
         if tables.is_locking() {
             let nodes = DocumentNames::of(document).nodes;
+            let count_before = tables.read_name_count(&nodes)?;
             tables.lock_path_to_read(&nodes, &self.path(label))?;
+            if self.is_many(count_before, tables.read_name_count(&nodes)?) {
+                tables.try_widen_read(&nodes, Label::document().as_bytes())?;
+            }
         }
         Ok(())
     }
@@ -93,6 +97,13 @@ impl LockSettings {
         self.lock_path(write, document, (label, access))
     }
 
+    /// Whether there are so many names now that the document is to be locked. Others may be in it; it is not
+    /// tried for each further lock then.
+    fn is_many(&self, count_before: usize, count: usize) -> bool {
+        let limit = usize::try_from(self.escalate_at.max(1)).unwrap_or(usize::MAX);
+        count / limit > count_before / limit
+    }
+
     fn lock_path(
         &self,
         write: &WriteTransaction<'_>,
@@ -100,11 +111,9 @@ impl LockSettings {
         (label, access): (&Label, NameAccess),
     ) -> Result<(), XmlError> {
         let nodes = DocumentNames::of(document).nodes;
-        let limit = usize::try_from(self.escalate_at.max(1)).unwrap_or(usize::MAX);
         let count_before = write.name_count(&nodes)?;
         write.lock_path(&nodes, &self.path(label), access)?;
-        // Others may be in it; it is not tried for each further lock then.
-        if write.name_count(&nodes)? / limit > count_before / limit {
+        if self.is_many(count_before, write.name_count(&nodes)?) {
             write.try_widen(&nodes, Label::document().as_bytes())?;
         }
         Ok(())

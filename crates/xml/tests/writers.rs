@@ -11,7 +11,7 @@ use nandu_storage::{Database, StorageError};
 use nandu_xml::xpath::Namespaces;
 use nandu_xml::{
     Document, Editor, ImportOptions, IndexDefinition, Label, LockSettings, MappingKind, Sought,
-    Spot, SubtreeReader, XmlError, check, create_index, find, import_with,
+    Spot, SubtreeReader, XmlError, check, create_index, drop_document, find, import_with,
 };
 use std::sync::mpsc::channel;
 
@@ -243,6 +243,26 @@ fn with_many_locks_a_transaction_has_the_document_unless_others_are_in_it() {
     assert_sound(&database);
 }
 
+/// So does who reads many parts and locks them.
+#[test]
+fn with_many_locks_a_reader_has_the_document_too() {
+    let database = impatient_database();
+    store(&database, MappingKind::Elementless, &[], &items());
+    let locks = LockSettings { escalate_at: 12, ..LockSettings::default() };
+    let reading = begin(&database, Isolation::Serializable);
+    let mut reader = SubtreeReader::open(&reading, "doc").unwrap().with_locks(locks);
+    // The outermost element and the document have names, too.
+    for (read_count, is_apart) in [(9, true), (10, false)] {
+        for item in 0..read_count {
+            reader.read(&reading, &child(&root(), item)).unwrap().unwrap();
+        }
+        let mut other = begin(&database, Isolation::Serializable);
+        let answer = set(&mut other, &word(20, 0), "beside");
+        assert_eq!(is_refused(&answer), !is_apart, "{read_count} parts: {answer:?}");
+        other.rollback().unwrap();
+    }
+}
+
 #[test]
 fn neighbours_in_one_container_come_one_after_the_other() {
     for isolation in Isolation::ALL {
@@ -309,6 +329,25 @@ fn an_index_is_made_of_all_that_was_changed_and_all_know_it_who_change_then() {
         assert_eq!(is_refused(&changed), isolation == Isolation::Snapshot);
         second.rollback().unwrap();
         assert_sound(&database);
+    }
+}
+
+/// An index that another one has made since is not left behind without its document.
+#[test]
+fn who_removes_a_document_removes_all_of_it() {
+    for isolation in Isolation::ALL {
+        let database = impatient_database();
+        store(&database, MappingKind::Prefix, &["text://@k"], &items());
+        let mut late = begin(&database, isolation);
+        let mut write = begin(&database, Isolation::Serializable);
+        create_index(&mut write, "doc", &definition("text://b")).unwrap();
+        write.commit().unwrap();
+        let removed = drop_document(&mut late, "doc");
+        assert_eq!(is_refused(&removed), isolation == Isolation::Snapshot, "{removed:?}");
+        if removed.is_ok() {
+            late.commit().unwrap();
+            assert_eq!(database.read().definitions().unwrap().count(), 0);
+        }
     }
 }
 

@@ -286,7 +286,8 @@ pub fn drop_index(
 /// # Errors
 /// If there is no such document, or other transactions are in the way.
 pub fn drop_document(write: &mut WriteTransaction<'_>, document: &str) -> Result<(), XmlError> {
-    let document = Document::open(write, document)?;
+    // An index that another one has made since would be left behind.
+    let document = claimed(write, document)?;
     let names = DocumentNames::of(document.name());
     for index in &document.catalog.indexes {
         write.drop_table(&names.index(index.number))?;
