@@ -150,6 +150,13 @@ pub struct IndexStat {
     pub file_bytes: u64,
 }
 
+impl CatalogBegun {
+    /// Whether a class was there.
+    pub(crate) const fn has_class(&self, class: ClassId) -> bool {
+        (class.0 as usize) < self.class_count
+    }
+}
+
 impl Catalog {
     /// Of a document that has nothing yet.
     pub(crate) fn empty(mapping: MappingKind, container_bytes: u64) -> Self {
@@ -210,6 +217,12 @@ impl Catalog {
         let (name_count, class_count) =
             (self.vocabulary.names().len(), self.synopsis.classes().len());
         CatalogBegun { name_count, class_count }
+    }
+
+    /// Forgets names and paths that came since it was as `begun` says: nothing has them.
+    pub(crate) fn forget_since(&mut self, begun: &CatalogBegun) {
+        self.vocabulary.truncate(begun.name_count);
+        self.synopsis.truncate(begun.class_count);
     }
 
     /// Whether there are names or paths that an editor added.

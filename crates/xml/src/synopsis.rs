@@ -137,6 +137,13 @@ impl Synopsis {
         other.is_none().then_some(id)
     }
 
+    /// Forgets all classes from a number on, which nothing has.
+    pub(crate) fn truncate(&mut self, count: usize) {
+        for class in self.classes.drain(count.min(self.classes.len())..) {
+            self.ids.remove(&(class.parent, class.kind, class.name));
+        }
+    }
+
     /// One more node of a class.
     #[inline]
     pub(crate) fn count(&mut self, class: ClassId) {

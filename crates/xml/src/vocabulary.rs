@@ -69,6 +69,13 @@ impl Vocabulary {
         id
     }
 
+    /// Forgets all names from a number on, which nothing has.
+    pub(crate) fn truncate(&mut self, count: usize) {
+        for name in self.names.drain(count.min(self.names.len())..) {
+            self.ids.remove(&name);
+        }
+    }
+
     /// The name of a number.
     #[must_use]
     pub fn get(&self, id: NameId) -> Option<&Name> {

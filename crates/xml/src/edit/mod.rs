@@ -32,6 +32,7 @@ use crate::index::{IndexDefinition, Indexer};
 use crate::label::{Label, LabelError};
 use crate::locks::LockSettings;
 use crate::record::NodeKind;
+use crate::synopsis::ClassId;
 use nandu_storage::StorageError;
 use nandu_storage::database::{Around, Tables, WriteTransaction};
 use std::ops::Bound;
@@ -210,39 +211,48 @@ impl<'e, 'd> Editor<'e, 'd> {
         Ok(true)
     }
 
-    /// Inserts what a text has in it: elements, texts, comments, instructions. Gives the labels of
-    /// the outermost of them.
+    /// Inserts what a text has in it: elements, texts, comments, instructions; into a document of JSON items of
+    /// an array, `1, {"a": 2}`, or members of an object, `"a": 1, "b": []`. Gives the labels of the outermost
+    /// of them.
     ///
     /// # Errors
-    /// If it is not well-formed or refers to a prefix that is unknown there, there is no such
-    /// place, or the engine refuses.
+    /// If it is not well-formed or refers to a prefix that is unknown there, an object would have a key twice,
+    /// there is no such place, or the engine refuses.
     pub fn insert(&mut self, spot: &Spot, text: &str) -> Result<Vec<Label>, XmlError> {
-        if self.is_json() {
-            return Err(invalid("nothing is inserted into a document of JSON: set values in it"));
-        }
         self.claim_spot(spot)?;
-        let (parent, mut left, mut right) = self.neighbours(spot)?;
+        if self.is_json() {
+            return self.insert_json(spot, text);
+        }
+        let (parent, left, right) = self.neighbours(spot)?;
         let class = self.class_of_element(&parent)?;
         let bindings = self.bindings(&parent)?;
         let base = Base { label: parent.as_bytes(), level: parent.level(), class, bindings };
-        let (entries, count) = fragment(&mut self.document.catalog, base, text)?;
-        if self.document.catalog.has_grown(&self.begun) {
-            self.claim_structure()?;
-        }
-        let mut records = region::unpack(&self.document, &entries)?;
+        let (entries, count) = fragment(&mut self.document.catalog, &base, text)?;
+        self.claim_new_structure()?;
+        let records = region::unpack(&self.document, &entries)?;
         if count == 0 {
             return Ok(Vec::new());
         }
-        let labels = match self.new_labels(&parent, (&left, &right), count) {
+        self.put_between((&parent, class), (left, right), (records, count))
+    }
+
+    /// Puts records, numbered as the only children of an element, between two children of it.
+    fn put_between(
+        &mut self,
+        (parent, class): (&Label, ClassId),
+        (mut left, mut right): (Option<Label>, Option<Label>),
+        (mut records, count): (Vec<Kept>, usize),
+    ) -> Result<Vec<Label>, XmlError> {
+        let labels = match self.new_labels(parent, (&left, &right), count) {
             Err(LabelError::Crowded) => {
-                for (old, new) in self.relabel(&parent, left.as_ref().zip(right.as_ref()))? {
+                for (old, new) in self.relabel(parent, left.as_ref().zip(right.as_ref()))? {
                     for side in [&mut left, &mut right].into_iter().flatten() {
                         if *side == old {
                             *side = new.clone();
                         }
                     }
                 }
-                self.new_labels(&parent, (&left, &right), count)
+                self.new_labels(parent, (&left, &right), count)
             }
             labels => labels,
         };
@@ -262,7 +272,7 @@ impl<'e, 'd> Editor<'e, 'd> {
         if is_empty_record && !self.document.mapping().has_elements() {
             region.drop_last_before();
         }
-        let change = self.begin_change((&parent, class), (&[], &records), true)?;
+        let change = self.begin_change((parent, class), (&[], &records), true)?;
         region.inside = records;
         region.write(self.write, (&self.document, &mut self.counts))?;
         self.end_change(change)?;
@@ -306,9 +316,12 @@ impl<'e, 'd> Editor<'e, 'd> {
         Ok(())
     }
 
-    /// Excludes all others that change the document, as soon as they have ended: there are names or paths that
-    /// they do not know.
-    fn claim_structure(&mut self) -> Result<(), XmlError> {
+    /// If there are names or paths that others do not know, excludes all others that change the document, as
+    /// soon as they have ended.
+    fn claim_new_structure(&mut self) -> Result<(), XmlError> {
+        if !self.document.catalog.has_grown(&self.begun) {
+            return Ok(());
+        }
         let catalog = DocumentNames::of(self.document.name()).catalog;
         Ok(self.write.claim_value(&catalog, &[NAME])?)
     }

@@ -75,7 +75,7 @@ impl Editor<'_, '_> {
         Ok(label.ancestor(parent.level() + 1).filter(|child| !child.is_attribute()))
     }
 
-    fn label_of(&self, kept: &Kept) -> Result<Label, XmlError> {
+    pub(super) fn label_of(&self, kept: &Kept) -> Result<Label, XmlError> {
         Label::from_bytes(&kept.label).map_err(|error| self.document.damaged(error.to_string()))
     }
 
@@ -275,7 +275,7 @@ fn far_before(first: &Label, count: usize) -> Result<Label, LabelError> {
 }
 
 /// The different nodes at a level that records are, or lie in.
-fn members(records: &[Kept], level: usize) -> Result<Vec<Label>, LabelError> {
+pub(super) fn members(records: &[Kept], level: usize) -> Result<Vec<Label>, LabelError> {
     let mut members: Vec<Label> = Vec::new();
     for kept in records {
         if members.last().is_some_and(|last| is_or_is_in(last.as_bytes(), &kept.label)) {

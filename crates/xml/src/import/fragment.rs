@@ -6,6 +6,7 @@ use crate::error::{Place, XmlError};
 use crate::record::NodeKind;
 use crate::synopsis::ClassId;
 use crate::tree_writer::TreeWriter;
+use crate::vocabulary::Vocabulary;
 use quick_xml::events::Event;
 
 /// Entries of a raw tree.
@@ -25,31 +26,57 @@ pub(crate) struct Base<'b> {
 /// and how many children these are. New names and paths go to the catalogue.
 pub(crate) fn fragment(
     catalog: &mut Catalog,
-    base: Base<'_>,
+    base: &Base<'_>,
     text: &str,
 ) -> Result<(Entries, usize), XmlError> {
+    put_inside(catalog, base, |tree, vocabulary, sink| {
+        let mut importer = Importer::new(tree, sink);
+        importer.names = Names::within(vocabulary, base.bindings.clone());
+        let answer = importer.read_fragment(text);
+        let answer = answer.map_err(|trouble| (importer.place, trouble));
+        Inside { tree: importer.tree, vocabulary: importer.names.vocabulary, answer }
+    })
+}
+
+/// Who takes the containers of a fragment.
+pub(super) type Sink<'s> = dyn FnMut(&[u8], &[u8]) -> Result<(), Trouble> + 's;
+
+/// What came of reading a fragment.
+pub(super) struct Inside {
+    pub(super) tree: TreeWriter,
+    pub(super) vocabulary: Vocabulary,
+    pub(super) answer: Result<(), (Place, Trouble)>,
+}
+
+/// What [`fragment`] does, by whoever reads the text. Of a text that is refused the catalogue keeps nothing.
+pub(super) fn put_inside(
+    catalog: &mut Catalog,
+    base: &Base<'_>,
+    read: impl FnOnce(TreeWriter, Vocabulary, &mut Sink<'_>) -> Inside,
+) -> Result<(Entries, usize), XmlError> {
+    let begun = catalog.as_begun();
     let container_bytes = usize::try_from(catalog.container_bytes).unwrap_or(usize::MAX);
     let mut tree = TreeWriter::new(catalog.form(), container_bytes);
     let counts = catalog.synopsis.node_counts();
     tree.begin_in(base.label, base.level, base.class, std::mem::take(&mut catalog.synopsis));
     let mut entries = Entries::new();
-    let mut importer = Importer::new(tree, |key: &[u8], value: &[u8]| {
+    let mut sink = |key: &[u8], value: &[u8]| {
         entries.push((key.to_vec(), value.to_vec()));
-        Ok(())
-    });
-    importer.names = Names::within(std::mem::take(&mut catalog.vocabulary), base.bindings);
-    let read = importer.read_fragment(text);
-    let place = importer.place;
-    let child_count = importer.tree.child_count();
-    (catalog.synopsis, catalog.vocabulary) = (importer.tree.synopsis, importer.names.vocabulary);
+        Ok::<(), Trouble>(())
+    };
+    let Inside { tree, vocabulary, answer } =
+        read(tree, std::mem::take(&mut catalog.vocabulary), &mut sink);
+    let child_count = tree.child_count();
+    (catalog.synopsis, catalog.vocabulary) = (tree.synopsis, vocabulary);
     // Who puts the records into the document counts them.
     catalog.synopsis.count_as(&counts);
-    match read {
-        Ok(()) => Ok((entries, child_count)),
-        Err(Trouble::What(what)) => {
+    let Err((place, trouble)) = answer else { return Ok((entries, child_count)) };
+    catalog.forget_since(&begun);
+    match trouble {
+        Trouble::What(what) => {
             Err(XmlError::Input { file: "the fragment".to_owned(), place, what })
         }
-        Err(Trouble::Other(error)) => Err(error),
+        Trouble::Other(error) => Err(error),
     }
 }
 

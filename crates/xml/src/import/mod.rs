@@ -22,7 +22,7 @@ mod words;
 
 pub use dtd::{ENTITY_BYTES_MAX, ENTITY_LEVEL_MAX};
 pub(crate) use fragment::{Base, check_value, fragment};
-pub(crate) use json::leaf_of;
+pub(crate) use json::{JsonPart, json_fragment, leaf_of};
 pub use source::PIECE_BYTES_MAX;
 pub use words::NAME_BYTES_MAX;
 pub(crate) use words::is_plain_name;

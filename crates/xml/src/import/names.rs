@@ -57,7 +57,12 @@ impl Names {
 
     /// Of a document of JSON.
     pub(super) fn of_keys() -> Self {
-        Self { are_keys: true, ..Self::default() }
+        Self::of_keys_in(Vocabulary::default())
+    }
+
+    /// Of a document of JSON that has these names.
+    pub(super) fn of_keys_in(vocabulary: Vocabulary) -> Self {
+        Self { vocabulary, are_keys: true, ..Self::default() }
     }
 
     /// The class of a name below another class. Says what is wrong with the name.

@@ -41,11 +41,12 @@ pub(super) struct UpdateArguments {
 #[group(required = true, multiple = false)]
 struct ChangeArguments {
     /// Give them this value: attributes, texts, comments, and elements with nothing but text in them; in
-    /// a document of JSON a value of JSON, such as 7, '"sent"', true, null, [] or {}
+    /// a document of JSON any value of JSON, such as 7, '"sent"', null or '{"a": [1]}'
     #[arg(long, value_name = "VALUE")]
     set: Option<String>,
-    /// Insert this text of XML in them or beside them; not in a document of JSON
-    #[arg(long, value_name = "XML")]
+    /// Insert this text of XML in them or beside them; in a document of JSON items of an array, such as
+    /// '1, {"a": 2}', or members of an object, such as '"a": 1, "b": []'
+    #[arg(long, value_name = "TEXT")]
     insert: Option<String>,
     /// Remove them, and all that is in them
     #[arg(long)]
@@ -213,19 +214,15 @@ fn set(editor: &mut Editor<'_, '_>, node: &Located, value: &str) -> Result<(), F
     remove(editor, others)
 }
 
-/// Gives a value of JSON another one, which may be of another type.
+/// Gives a value of JSON another one, of any type.
 fn set_json(editor: &mut Editor<'_, '_>, node: &Located, value: &str) -> Result<(), Failure> {
-    let labels = match &node.content {
-        Content::Text(labels) => labels,
-        Content::Nothing => &node.labels,
-        Content::Nodes => {
-            let what = "a value that is to be set is an object or array with others in it; choose one of \
-                these, or delete them first";
-            return Err(Failure::input(what));
-        }
+    let Some(label) = node.labels.first() else { return Ok(()) };
+    let label = editor.now(label);
+    let element = match node.kind {
+        FragmentKind::Text => label.parent().unwrap_or_default(),
+        _ => label,
     };
-    if let Some(label) = labels.first() {
-        editor.set_value(&editor.now(label), value)?;
-    }
+    // One that went with the one that it was in is no trouble.
+    editor.replace(&element, value)?;
     Ok(())
 }

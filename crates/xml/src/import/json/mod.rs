@@ -8,7 +8,10 @@
 //! 1. A text has one value, and nothing but white space beside it.
 //! 2. No object has a key twice: for each path the last object is known that had it.
 
+mod fragment;
 mod tokens;
+
+pub(crate) use self::fragment::{JsonPart, json_fragment};
 
 use self::tokens::{Token, Tokens, UNEXPECTED_END};
 use super::{EVENTS_PER_LOOK, EntrySink, ImportObserver, LEVEL_COUNT_MAX, Names, Trouble};
