@@ -202,7 +202,17 @@ impl<'o> Bench<'o> {
         let fail = |error| self.failure(&error);
         fs::create_dir_all(self.directory.join(set)).map_err(fail)?;
         let database = self.directory.join("documents");
-        let load = ["load", "tpox", "-q", "--size", size, "--seed", &self.options.seed.to_string()];
+        let load = [
+            "load",
+            "tpox",
+            "-q",
+            "--index",
+            "none",
+            "--size",
+            size,
+            "--seed",
+            &self.options.seed.to_string(),
+        ];
         capture(Command::new(&self.nandu).args(load).arg(&database))?;
         for [name, ..] in DOCUMENTS {
             let file = File::create(self.document(set, name)).map_err(fail)?;

@@ -207,8 +207,15 @@ fn the_documents_of_tpox_are_loaded_and_found_sound_by_seed() {
     assert_eq!((&json["mapping"], &json["size_bytes"]), (&"prefix".into(), &40_000.into()));
     let counts = json["documents"].as_array().unwrap().iter().map(|it| &it["subtree_count"]);
     assert_eq!(counts.collect::<Vec<_>>(), [3, 9, 2]);
+    assert_eq!(
+        json["documents"][2]["indexes"],
+        serde_json::json!(["text:/security/t:Security/t:Symbol"])
+    );
     load("again");
     for name in ["custacc", "order", "security"] {
+        // The index by which a run of the benchmark finds what it asks for.
+        let stat = stdout_of(directory, &["xml", "stat", "bank", "--name", name]);
+        assert_eq!(stat.matches("text:/").count(), 1, "{stat}");
         let [one, other] = ["bank", "again"]
             .map(|database| stdout_of(directory, &["xml", "export", database, "--name", name]));
         assert!(one == other && one.contains(&format!("<{name}>")), "{one}");

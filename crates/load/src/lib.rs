@@ -57,4 +57,4 @@ pub use source::{RowSink, RowSource};
 pub use sqlite_file::SqliteRows;
 pub use tpcc::{Tpcc, TpccScale, TpccTable};
 pub use tpch::{TpchComments, TpchTable};
-pub use tpox::{Tpox, TpoxCollection, TpoxObserver, TpoxText};
+pub use tpox::{Tpox, TpoxCollection, TpoxIndexes, TpoxObserver, TpoxText};

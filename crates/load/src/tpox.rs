@@ -23,7 +23,7 @@ mod store;
 mod tests;
 mod words;
 
-pub use store::TpoxObserver;
+pub use store::{TpoxIndexes, TpoxObserver};
 
 use crate::LoadError;
 use nandu_base::{Rng, to_index};

@@ -25,7 +25,7 @@ use crate::clients::{Client, Load};
 use crate::error::BenchError;
 use client::{Queries, TpoxClient};
 use nandu_base::fnv1a;
-use nandu_load::{Tpox, TpoxObserver};
+use nandu_load::{Tpox, TpoxIndexes, TpoxObserver};
 use nandu_storage::Database;
 use nandu_storage::database::Isolation;
 use nandu_xml::{ImportReport, LockSettings, MappingKind, XmlError};
@@ -115,7 +115,8 @@ impl TpoxRun {
         observer: &mut dyn TpoxObserver,
     ) -> Result<Option<[ImportReport; 3]>, BenchError> {
         let mut write = database.write()?;
-        let reports = match self.tpox.store(&mut write, (self.mapping, true), observer) {
+        let reports = match self.tpox.store(&mut write, (self.mapping, TpoxIndexes::Keys), observer)
+        {
             Err(XmlError::Cancelled) => {
                 write.rollback()?;
                 return Ok(None);

@@ -36,7 +36,7 @@ use nandu_bench::tpox::TpoxRun;
 use nandu_bench::{BenchError, Clock, Load, Plan, SwitchKind, Watch};
 use nandu_device::{EnergyReport, Geometry, MemoryConfig, MemoryDevice};
 use nandu_energy::{Host, ProcessorUse};
-use nandu_load::{Tpox, TpoxCollection, TpoxObserver};
+use nandu_load::{Tpox, TpoxCollection, TpoxIndexes, TpoxObserver};
 use nandu_probe::text;
 use nandu_storage::database::Isolation;
 use nandu_storage::volume::DeviceVolume;
@@ -307,10 +307,11 @@ fn footprint(
     let volumes = Volumes::new(Box::new(DeviceVolume::format(Box::new(device))?), None);
     let database = Database::create(volumes, &settings, bench.seed)?;
     let mut write = database.write()?;
-    let reports = match tpox.store(&mut write, (mapping, false), &mut StoreWatch(bench)) {
-        Err(nandu_xml::XmlError::Cancelled) => return Ok(None),
-        reports => reports?,
-    };
+    let reports =
+        match tpox.store(&mut write, (mapping, TpoxIndexes::Without), &mut StoreWatch(bench)) {
+            Err(nandu_xml::XmlError::Cancelled) => return Ok(None),
+            reports => reports?,
+        };
     write.commit()?;
     let read = database.read();
     let mut found = Vec::new();

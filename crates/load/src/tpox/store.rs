@@ -26,6 +26,34 @@ pub trait TpoxObserver {
 
 impl TpoxObserver for () {}
 
+/// Which indexes documents are stored with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TpoxIndexes {
+    /// None at all.
+    Without,
+    /// [`TpoxCollection::key_index`] of each: by these the benchmark's transactions find what they are about.
+    #[default]
+    Keys,
+    /// Those, and one of all elements.
+    All,
+}
+
+impl TpoxIndexes {
+    /// The indexes of a collection.
+    #[must_use]
+    pub fn of(self, collection: TpoxCollection) -> Vec<IndexDefinition> {
+        let elements = || {
+            let elements = IndexDefinition::parse("elements", &Namespaces::new());
+            elements.expect("a constant index is sound")
+        };
+        match self {
+            Self::Without => Vec::new(),
+            Self::Keys => vec![collection.key_index()],
+            Self::All => vec![collection.key_index(), elements()],
+        }
+    }
+}
+
 impl TpoxCollection {
     /// The index that finds a customer by its id, an order by its own, a security by its symbol: of
     /// values of attributes or elements below the subtree.
@@ -46,8 +74,7 @@ impl TpoxCollection {
 }
 
 impl Tpox {
-    /// Stores all collections, in the order of [`TpoxCollection::ALL`]; with
-    /// [`TpoxCollection::key_index`] of each, if they are to have keys.
+    /// Stores all collections, in the order of [`TpoxCollection::ALL`], with indexes.
     ///
     /// # Errors
     /// If one of them is there already, which is found before anything is stored; the pages of the
@@ -55,7 +82,7 @@ impl Tpox {
     pub fn store(
         &self,
         write: &mut WriteTransaction<'_>,
-        (mapping, has_keys): (MappingKind, bool),
+        (mapping, indexes): (MappingKind, TpoxIndexes),
         observer: &mut dyn TpoxObserver,
     ) -> Result<[ImportReport; 3], XmlError> {
         for collection in TpoxCollection::ALL {
@@ -76,7 +103,7 @@ impl Tpox {
             let expected_bytes = self.expected_bytes(collection);
             let mut watch = Watch { collection, expected_bytes, observer };
             let text = (collection.name(), self.text(collection));
-            let indexes = has_keys.then(|| collection.key_index()).into_iter().collect();
+            let indexes = indexes.of(collection);
             let options = ImportOptions { mapping, indexes, ..ImportOptions::default() };
             *report = import_with(write, collection.name(), &options, text, &mut watch)?;
         }

@@ -176,8 +176,12 @@ fn stored_collections_come_out_as_their_texts_in_canonical_form() {
     for mapping in MappingKind::ALL {
         let database = database();
         let mut write = database.write().unwrap();
-        let has_keys = mapping == MappingKind::Full;
-        let reports = tpox.store(&mut write, (mapping, has_keys), &mut ()).unwrap();
+        let indexes = match mapping {
+            MappingKind::Full => TpoxIndexes::Without,
+            MappingKind::Prefix => TpoxIndexes::Keys,
+            MappingKind::Elementless => TpoxIndexes::All,
+        };
+        let reports = tpox.store(&mut write, (mapping, indexes), &mut ()).unwrap();
         write.commit().unwrap();
         let read = database.read();
         for (collection, report) in TpoxCollection::ALL.into_iter().zip(reports) {
@@ -185,7 +189,7 @@ fn stored_collections_come_out_as_their_texts_in_canonical_form() {
             let text = text(&tpox, collection);
             assert_eq!(report.plain_bytes, text.len() as u64);
             assert_eq!(document.mapping(), mapping);
-            assert_eq!(document.indexes().count(), usize::from(has_keys));
+            assert_eq!(document.indexes().cloned().collect::<Vec<_>>(), indexes.of(collection));
             let found = check(&read, &document).unwrap();
             assert!(found.findings.is_empty(), "{:?}", found.findings);
             assert_eq!(found.counts, report.counts);
@@ -212,7 +216,7 @@ fn collections_are_stored_together_or_not_at_all() {
     let (tpox, database) = (Tpox::new(100_000, 5).unwrap(), database());
     let store = |observer: &mut dyn TpoxObserver| {
         let mut write = database.write().unwrap();
-        let stored = tpox.store(&mut write, (MappingKind::Prefix, true), observer);
+        let stored = tpox.store(&mut write, (MappingKind::Prefix, TpoxIndexes::Keys), observer);
         if stored.is_ok() {
             write.commit().unwrap();
         }

@@ -7,11 +7,11 @@ use crate::database;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::stopwatch::Stopwatch;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use nandu::RestartReport;
 use nandu_base::ByteCount;
 use nandu_base::words::counted;
-use nandu_load::{Tpox, TpoxCollection, TpoxObserver};
+use nandu_load::{Tpox, TpoxCollection, TpoxIndexes, TpoxObserver};
 use nandu_probe::table::Table;
 use nandu_xml::ImportReport;
 use serde::Serialize;
@@ -27,7 +27,7 @@ Examples:
       '//s:Security[s:Symbol = \"AB\"]/s:Price/s:LastTrade'
 
 Each collection is one document, in its name: custacc, order, security. The same size and seed \
-give the same documents.")]
+give the same documents; with --index keys they are those over which `nandu bench tpox` runs.")]
 pub(super) struct TpoxArguments {
     /// The directory of the database
     database: PathBuf,
@@ -40,8 +40,33 @@ pub(super) struct TpoxArguments {
     /// What is stored: elementless leaves out what follows from the rest
     #[arg(long, value_enum, default_value = "elementless")]
     mapping: MappingArgument,
+    /// Which indexes they get
+    #[arg(long, value_enum, default_value = "keys")]
+    index: IndexArgument,
     #[command(flatten)]
     place: PlaceArguments,
+}
+
+/// Indexes by their name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum IndexArgument {
+    /// No index at all
+    None,
+    /// Of the ids of customers and orders and of the symbols of securities, by which the benchmark's
+    /// queries RQ1 to RQ5 find them
+    Keys,
+    /// Those, and one of all elements
+    All,
+}
+
+impl IndexArgument {
+    const fn indexes(self) -> TpoxIndexes {
+        match self {
+            Self::None => TpoxIndexes::Without,
+            Self::Keys => TpoxIndexes::Keys,
+            Self::All => TpoxIndexes::All,
+        }
+    }
 }
 
 /// What is printed as JSON.
@@ -61,6 +86,8 @@ struct DocumentSummary {
     name: &'static str,
     /// Customers, orders or securities.
     subtree_count: u64,
+    /// Its indexes, as `xml import --index` takes them.
+    indexes: Vec<String>,
     #[serde(flatten)]
     report: ImportReport,
 }
@@ -70,19 +97,21 @@ pub(super) fn run(arguments: &TpoxArguments, context: &Context) -> Result<(), Fa
     let stopwatch = Stopwatch::start();
     let tpox = Tpox::new(arguments.size.0, arguments.seed)?;
     let (place, mapping) = (&arguments.place, arguments.mapping.kind());
+    let indexes = arguments.index.indexes();
     let options = place.options(place.memory.0)?;
     let (reports, restart) =
         database::fill(&arguments.database, options, place.wishes(), |database| {
             let progress = Progress::new(context, TpoxCollection::ALL.len());
             let mut watch = Watch { progress, collection: TpoxCollection::ALL[0] };
             let mut write = database.write()?;
-            let reports = tpox.store(&mut write, (mapping, false), &mut watch)?;
+            let reports = tpox.store(&mut write, (mapping, indexes), &mut watch)?;
             write.commit()?;
             Ok(reports)
         })?;
     let document = |(collection, report): (TpoxCollection, ImportReport)| DocumentSummary {
         name: collection.name(),
         subtree_count: tpox.count(collection),
+        indexes: indexes.of(collection).iter().map(ToString::to_string).collect(),
         report,
     };
     let summary = Summary {
@@ -106,7 +135,7 @@ fn tell(summary: &Summary, as_json: bool, context: &Context) -> Result<(), Failu
         return context.output.json("load tpox", summary);
     }
     let mut table = Table::new(&["document", "subtrees", "nodes", "text", "stored"]);
-    for DocumentSummary { name, subtree_count, report } in &summary.documents {
+    for DocumentSummary { name, subtree_count, report, .. } in &summary.documents {
         table.row(vec![
             (*name).to_owned(),
             subtree_count.to_string(),
