@@ -162,7 +162,12 @@ fn expressions_find_nodes_and_values() {
     let plan = ask(&["//book[1]", "--plan"]);
     assert!(plan.starts_with("2 elements") && plan.contains("number 1 alone"), "{plan}");
     let plan = ask(&["//book[last()]", "--plan"]);
+    assert!(plan.starts_with("2 elements") && plan.contains("the last one"), "{plan}");
+    let plan = ask(&["//t/following::x", "--plan"]);
     assert!(plan.starts_with("the document is held in memory as a whole"), "{plan}");
+    let plan = ask(&["//t/ancestor::book/@id", "--plan"]);
+    assert!(plan.contains("asked are those in them of:\n  /bib/book/t\n"), "{plan}");
+    assert_eq!(ask(&["//t[. = 'One']/ancestor::book/@id"]), "id=\"a&lt;\"\n");
     assert!(ask(&["//none", "--plan"]).starts_with("no path of the document fits"));
     let refused =
         |words: &[&str]| failure_of(directory, &[&["xml", "query", "bib"], words].concat(), 2);
@@ -210,10 +215,24 @@ fn documents_of_json_go_in_come_out_are_asked_and_changed() {
     assert!(ask(&["check", "shop"]).contains("1 entry of indexes"));
     let refused =
         |words: &[&str]| failure_of(directory, &[&["xml", "update", "shop"], words].concat(), 2);
-    assert!(refused(&["//total", "--set", "sent"]).contains("no value of JSON"));
-    assert!(refused(&["//orders", "--set", "1"]).contains("others in it"));
+    assert!(refused(&["//total", "--set", "sent"]).contains("line 1, column 1"));
+    assert!(refused(&["//total", "--set", "[1,\n 2"]).contains("line 2, column 3"));
     assert!(refused(&["//total/text()", "--delete"]).contains("its member"));
-    assert!(refused(&["//orders", "--insert", "<a/>"]).contains("document of JSON"));
+    assert!(refused(&["//orders", "--insert", "1, <a/>"]).contains("line 1, column 4"));
+    assert!(refused(&["//total", "--insert", "1"]).contains("only objects and arrays"));
+    assert!(refused(&["//_[1]", "--insert", "\"id\": 9"]).contains("key `id` is there already"));
+    assert!(refused(&["//_[1]", "--insert", "{\"a\": 9}"]).contains("without its braces"));
+    let inserted = "document: 1 node inserted at\n";
+    assert_eq!(update(&["//orders", "--insert", "{\"id\": 9}, 5", "--at", "first"]), inserted);
+    assert_eq!(update(&["//_[id = 9]", "--insert", "\"who\": {\"name\": \"Ann\"}"]), inserted);
+    assert_eq!(update(&["//total", "--insert", "\"tax\": 0.10", "--at", "before"]), inserted);
+    assert_eq!(update(&["//_[id = 'new']", "--set", "[1, {}]"]), "document: 1 node set\n");
+    assert_eq!(
+        ask(&["export", "shop"]),
+        "{\"orders\":[{\"id\":9,\"who\":{\"name\":\"Ann\"}},5,{\"id\":7,\"tax\":0.10,\"total\":true},[1,{}]]}\n"
+    );
+    assert_eq!(ask(&["query", "shop", "//_[id = 9]/who/name"]), "\"Ann\"\n");
+    assert!(ask(&["check", "shop"]).contains("2 entries of indexes"));
     fs::write(directory.join("bad.json"), "{\"a\": 1,\n \"a\": 2}").unwrap();
     let said = failure_of(directory, &["xml", "import", "bad.json", "shop", "--name", "bad"], 2);
     assert!(said.contains("bad.json: line 2, column 2: key `a` is there twice"), "{said}");

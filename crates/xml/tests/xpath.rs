@@ -156,6 +156,22 @@ const EXPRESSIONS: &[&str] = &[
     "//*[self::title or self::last][position() < 3]",
     "//book[author[last = 'Buneman']]/price",
     "//*[count(*) = 2]/*[2]",
+    "//book[last()]/title",
+    "//author[position() = last()]",
+    "//author[last()]/..",
+    "/bib/book[position() < 2]",
+    "//author[2 <= position()]/last",
+    "//author[position() > 1]/last",
+    "/bib/book/author[last()]/last",
+    "//last/ancestor::book/title",
+    "//last[. = 'Buneman']/ancestor-or-self::*[1]",
+    "//last/ancestor::author[1]/first",
+    "count(//last/ancestor::book)",
+    "//i[ancestor::title]/../@*",
+    "//author[../@year = 2000]/last",
+    "//author/preceding-sibling::*",
+    "//author[not(preceding-sibling::author)]/last",
+    "//first/ancestor::book[@year < 1995]/author[last()]",
 ];
 
 /// Answers of `xmllint`, a line of its own each; `None` for an error.

@@ -1,67 +1,21 @@
-//! Answers an expression over a stored document: what can be is answered part by part, so that memory
-//! holds a part and not the document.
+//! Answers an expression over a stored document by its plan, so that memory holds a part and not the document.
 //!
-//! ```text
-//!   /bib//book[@year > 1990]/title
-//!   └─ front ─┘└──── rest ───────┘
-//!
-//!   front   steps down by names alone      ─► classes of the synopsis, before anything is read
-//!   rest    answered in each element of these classes, with what is below it in memory
-//!   fold    of a count or a sum: what becomes of the parts of the answer
-//! ```
-//!
-//! 1. The front has steps to elements without predicates, as many as may be; the rest looks at nothing
-//!    that is not the element or below it. Where that cannot be, the document is the element.
-//! 2. Elements of the front that lie in one another are read with the outermost.
-//! 3. Where the n-th of those in one element is asked for, they are counted as they are read.
+//! 1. Elements that are held and lie in one another are read with the outermost.
+//! 2. The last of those in one element is known when another one comes, or that element ends; what was held is
+//!    answered or forgotten then. All of them are of one path, so none lies in another.
 
-use super::choose::FoundElements;
-use super::evaluate::{NameTest, Namespaces, Refusal, evaluate};
+use super::evaluate::{Namespaces, evaluate};
 use super::fragment::{Fragment, FragmentBuilder, FragmentKind, Node};
 use super::located::{Located, Places};
-use super::tree::{Axis, Expression, Function, NodeTest, Path, Step};
+use super::plan::{Access, Fold, Place, QueryPlan, refused};
 use super::value::Value;
 use crate::document::Document;
 use crate::error::XmlError;
 use crate::record::{NodeKind, Record};
 use crate::synopsis::ClassId;
-use crate::vocabulary::NameId;
 use crate::walk::{NodeVisitor, walk, walk_in};
 use nandu_storage::database::Tables;
-use std::collections::{BTreeMap, BTreeSet};
-
-/// How an expression is answered.
-#[derive(Clone, Debug, PartialEq)]
-pub struct QueryPlan {
-    /// Classes of the elements in which the rest is answered; the document's for all of it.
-    pub classes: BTreeSet<ClassId>,
-    /// Which of those in one element, counted from 1; all without it.
-    pub place: Option<u32>,
-    /// What is answered in each of them.
-    pub rest: Expression,
-    /// What all answers are added up to, if nodes are not what is asked for.
-    pub fold: Option<Fold>,
-    /// How the elements are found.
-    pub access: Access,
-}
-
-/// What becomes of nodes that are found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fold {
-    /// How many there are.
-    Count,
-    /// The sum of their numbers.
-    Sum,
-}
-
-/// How elements are found in which an expression is answered.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Access {
-    /// All of the document is read.
-    Scan,
-    /// Indexes have found them, or the document has none.
-    Found(FoundElements),
-}
+use std::collections::BTreeMap;
 
 /// How large a part of a document may be in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,196 +37,6 @@ pub enum Found<'f> {
     Node(&'f Fragment, Node),
     /// What is no node.
     Value(&'f Value),
-}
-
-impl QueryPlan {
-    /// A plan for `expression` over a document with this synopsis.
-    ///
-    /// # Errors
-    /// If a prefix stands for no namespace.
-    pub fn new(
-        expression: &Expression,
-        document: &Document,
-        namespaces: &Namespaces,
-    ) -> Result<Self, XmlError> {
-        let (path, fold) = match expression {
-            Expression::Path(path) => (path, None),
-            Expression::Call(function, arguments) => match (function, &arguments[..]) {
-                (Function::Count, [Expression::Path(path)]) => (path, Some(Fold::Count)),
-                (Function::Sum, [Expression::Path(path)]) => (path, Some(Fold::Sum)),
-                _ => return Ok(Self::whole(expression.clone())),
-            },
-            _ => return Ok(Self::whole(expression.clone())),
-        };
-        let divided = if path.from_document { divided(&path.steps) } else { None };
-        let Some(Divided { front, place, rest }) = divided else {
-            return Ok(Self::whole(expression.clone()));
-        };
-        let mut classes = BTreeSet::from([ClassId::DOCUMENT]);
-        for step in &front {
-            classes = next_classes(&classes, step, document, namespaces)?;
-        }
-        let rest = Expression::Path(Path { from_document: false, steps: rest });
-        Ok(Self { classes, place, rest, fold, access: Access::Scan })
-    }
-
-    fn whole(rest: Expression) -> Self {
-        let (classes, access) = (BTreeSet::from([ClassId::DOCUMENT]), Access::Scan);
-        Self { classes, place: None, rest, fold: None, access }
-    }
-
-    /// Whether all of the document is held in memory.
-    #[must_use]
-    pub fn holds_document(&self) -> bool {
-        self.classes.contains(&ClassId::DOCUMENT)
-    }
-}
-
-/// The steps of a path, in two parts.
-struct Divided {
-    front: Vec<Step>,
-    /// Which of the elements that the last step of the front finds in one.
-    place: Option<u32>,
-    rest: Vec<Step>,
-}
-
-/// The most steps that lead to classes, the last of them to those of elements, so that what is left can
-/// be asked of each of these; and what is left. `None` if there are none.
-fn divided(steps: &[Step]) -> Option<Divided> {
-    let alone = |step: &Step| Step { predicates: Vec::new(), ..step.clone() };
-    let plain_count = steps.iter().take_while(|step| is_front(step)).count();
-    // What is asked of the elements to which a step leads can be asked of each alone.
-    let own = steps.get(plain_count).filter(|step| leads_to_elements(step)).map(placed);
-    let own = own.filter(|(_, predicates)| !predicates.iter().any(is_by_place));
-    for length in (1..=plain_count + usize::from(own.is_some())).rev() {
-        if !leads_to_elements(&steps[length - 1]) {
-            continue;
-        }
-        let (mut place, mut rest) = (None, Vec::new());
-        if let Some((its_place, predicates)) = own.filter(|_| length > plain_count) {
-            let (axis, test, predicates) = (Axis::SelfNode, NodeTest::Node, predicates.to_vec());
-            rest.push(Step { axis, test, predicates });
-            place = its_place;
-        }
-        rest.extend_from_slice(&steps[length..]);
-        if stays_below(&rest, 0) {
-            let front = steps[..length].iter().map(alone).collect();
-            return Some(Divided { front, place, rest });
-        }
-    }
-    None
-}
-
-/// The place that the first predicate of a step asks for, if it is that of a child and written as a
-/// number; and the other predicates.
-fn placed(step: &Step) -> (Option<u32>, &[Expression]) {
-    let Some((Expression::Number(number), others)) = step.predicates.split_first() else {
-        return (None, &step.predicates);
-    };
-    // Of other numbers there is no such node, or so far away that all may be held.
-    let place = number.to_string().parse().ok().filter(|&place: &u32| place > 0);
-    match place {
-        Some(place) if step.axis == Axis::Child => (Some(place), others),
-        _ => (None, &step.predicates),
-    }
-}
-
-/// Whether a step leads down by names alone, or is that of `//`.
-fn is_front(step: &Step) -> bool {
-    let is_anywhere = step.axis == Axis::DescendantOrSelf && step.test == NodeTest::Node;
-    (is_anywhere || leads_to_elements(step)) && step.predicates.is_empty()
-}
-
-/// Whether a step leads down to elements.
-const fn leads_to_elements(step: &Step) -> bool {
-    matches!(step.axis, Axis::Child | Axis::Descendant)
-        && matches!(step.test, NodeTest::Name(_) | NodeTest::AnyName | NodeTest::AnyOf { .. })
-}
-
-/// Whether a predicate may ask for the place among the nodes of a step. Predicates of a path in it count
-/// the nodes of that path's own steps.
-fn is_by_place(predicate: &Expression) -> bool {
-    fn tells_place(expression: &Expression) -> bool {
-        matches!(expression, Expression::Call(Function::Position | Function::Last, _))
-            || expression.operands().into_iter().any(tells_place)
-    }
-    predicate.is_number() || tells_place(predicate)
-}
-
-/// Whether steps, and what their predicates ask, stay at an element or below it, from nodes that are so
-/// many levels below it at least.
-fn stays_below(steps: &[Step], mut level: usize) -> bool {
-    steps.iter().all(|step| {
-        let next = match step.axis {
-            Axis::Attribute | Axis::Child | Axis::Descendant => Some(level + 1),
-            Axis::DescendantOrSelf | Axis::SelfNode => Some(level),
-            Axis::Parent => level.checked_sub(1),
-            Axis::FollowingSibling | Axis::PrecedingSibling => Some(level).filter(|&it| it > 0),
-            _ => None,
-        };
-        level = next.unwrap_or(0);
-        next.is_some() && step.predicates.iter().all(|predicate| asks_below(predicate, level))
-    })
-}
-
-/// Whether an expression asks nothing of what is not at an element or below it, at a node so many levels
-/// below it at least.
-fn asks_below(expression: &Expression, level: usize) -> bool {
-    let is_below = match expression {
-        Expression::Path(path) => !path.from_document && stays_below(&path.steps, level),
-        // How deep nodes are at which it begins is not known.
-        Expression::From { predicates, steps, .. } => {
-            predicates.iter().all(|predicate| asks_below(predicate, 0)) && stays_below(steps, 0)
-        }
-        // The language is that of an element above.
-        Expression::Call(function, _) => *function != Function::Lang,
-        _ => true,
-    };
-    is_below && expression.operands().into_iter().all(|operand| asks_below(operand, level))
-}
-
-/// The classes to which a step of a front leads.
-pub(super) fn next_classes(
-    from: &BTreeSet<ClassId>,
-    step: &Step,
-    document: &Document,
-    namespaces: &Namespaces,
-) -> Result<BTreeSet<ClassId>, XmlError> {
-    let (synopsis, vocabulary) = (document.synopsis(), document.vocabulary());
-    let names = NameTest::of(&step.test, namespaces).map_err(refused)?;
-    let is_named = |id: NameId| {
-        names.is_none_or(|names| vocabulary.get(id).is_some_and(|name| names.fits(name)))
-    };
-    let mut next = BTreeSet::new();
-    let mut is_below = vec![false; synopsis.classes().len()];
-    for (class, id) in synopsis.classes().iter().zip(0_u32..) {
-        let (id, parent) = (ClassId(id), class.parent);
-        let is_start = from.contains(&id);
-        // Classes come after the one above.
-        let below_parent = id != ClassId::DOCUMENT && is_below[parent.0 as usize];
-        is_below[id.0 as usize] = is_start || below_parent;
-        let is_reached = match step.axis {
-            Axis::Child => id != ClassId::DOCUMENT && from.contains(&parent),
-            Axis::Descendant => below_parent,
-            _ => is_start || below_parent,
-        };
-        let is_element = class.kind.is_element();
-        let fits = match step.axis {
-            Axis::DescendantOrSelf => is_element || is_start,
-            _ => is_element && is_named(class.name),
-        };
-        if is_reached && fits {
-            next.insert(id);
-        }
-    }
-    Ok(next)
-}
-
-fn refused(refusal: Refusal) -> XmlError {
-    match refusal {
-        Refusal::Invalid { what } => XmlError::Invalid { what },
-        Refusal::Stopped => XmlError::Cancelled,
-    }
 }
 
 /// Answers an expression by `plan`, and tells `tell` all that is found, nodes in the order of the
@@ -355,6 +119,8 @@ struct Answerer<'a> {
     /// Of the document and each open element, how many elements of the front are in it so far, where
     /// one of them is asked for.
     counts: Vec<u32>,
+    /// Where what is in memory may be the last one of an element: how many elements are open there.
+    pending: Option<usize>,
     /// Whether nothing that follows can be asked for.
     is_done: bool,
     /// What was counted or added so far.
@@ -370,7 +136,7 @@ impl<'a> Answerer<'a> {
         telling: Telling<'a>,
     ) -> Self {
         let builder = FragmentBuilder::of(document);
-        let (depth, counts, is_done, folded) = (0, vec![0], false, 0.0);
+        let (depth, counts, pending, is_done, folded) = (0, vec![0], None, false, 0.0);
         Self {
             plan,
             document,
@@ -381,6 +147,7 @@ impl<'a> Answerer<'a> {
             builder,
             depth,
             counts,
+            pending,
             is_done,
             folded,
         }
@@ -397,13 +164,17 @@ impl<'a> Answerer<'a> {
             },
             Access::Found(found) => {
                 for label in &found.labels {
-                    if !walk_in(tables, document, label, self)? {
+                    let walked = walk_in(tables, document, label, self);
+                    if self.is_done && matches!(walked, Err(XmlError::Cancelled)) {
+                        break;
+                    }
+                    if !walked? {
                         return Err(document.damaged("an index leads to a node that is not there"));
                     }
                 }
             }
         }
-        if plan.holds_document() {
+        if plan.holds_document() || self.pending.is_some() {
             self.answer()?;
         }
         match plan.fold {
@@ -480,9 +251,33 @@ impl<'a> Answerer<'a> {
                 }
             }
         }
+        self.forget();
+        Ok(())
+    }
+
+    /// Forgets what is in memory.
+    fn forget(&mut self) {
+        self.pending = None;
         self.builder.clear();
         if let Telling::Places(places, _) = &mut self.telling {
             places.clear();
+        }
+    }
+
+    /// An element has ended, with which nothing is held any more.
+    fn end_held(&mut self) -> Result<(), XmlError> {
+        if self.plan.place == Some(Place::Last) {
+            self.pending = Some(self.counts.len());
+            return Ok(());
+        }
+        self.answer()?;
+        if let Some(Place::Range(_, last)) = self.plan.place
+            && self.is_in_outermost()
+            && self.counts.last().is_some_and(|&count| count >= last)
+        {
+            // Whoever walks has to be told to end, by an error.
+            self.is_done = true;
+            return Err(XmlError::Cancelled);
         }
         Ok(())
     }
@@ -500,18 +295,22 @@ fn chosen(plan: &QueryPlan, fragment: &Fragment) -> Vec<Node> {
         let count = counts.entry(fragment.parent(node)).or_default();
         *count += 1;
         // Those before the outermost are not here.
-        node == 1 || *count == place
+        node == 1 || place.has(*count)
     };
     of_front.filter(is_in_place).collect()
 }
 
 impl NodeVisitor for Answerer<'_> {
     fn open(&mut self, class: ClassId) -> Result<(), XmlError> {
-        let mut is_chosen = self.plan.classes.contains(&class);
+        let mut is_chosen = self.plan.holds(class);
         if let Some(place) = self.plan.place {
             if let Some(count) = self.counts.last_mut().filter(|_| is_chosen) {
                 *count = count.saturating_add(1);
-                is_chosen = *count == place;
+                is_chosen = place.has(*count);
+                if self.pending.is_some() {
+                    // It was not the last one.
+                    self.forget();
+                }
             }
             self.counts.push(0);
         }
@@ -536,16 +335,14 @@ impl NodeVisitor for Answerer<'_> {
         }
         if self.plan.place.is_some() {
             self.counts.pop();
+            if self.pending.is_some_and(|open_count| self.counts.len() < open_count) {
+                self.answer()?;
+            }
         }
         if self.depth > 0 {
             self.depth -= 1;
             if self.depth == 0 && !self.plan.holds_document() {
-                self.answer()?;
-                if self.plan.place.is_some() && self.is_in_outermost() {
-                    // Whoever walks has to be told to end, by an error.
-                    self.is_done = true;
-                    return Err(XmlError::Cancelled);
-                }
+                self.end_held()?;
             }
         }
         Ok(())

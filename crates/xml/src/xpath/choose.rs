@@ -14,10 +14,10 @@
 //! 2. Containers are compared: those of the document, and those of the elements that were found. A lookup
 //!    ends when it has found too many.
 
-use super::answer::{Access, QueryPlan, next_classes};
 use super::conditions::{Alternative, conditions, is_of_texts};
 use super::evaluate::{NameTest, Namespaces};
-use super::tree::{Axis, Expression, NodeTest, Step};
+use super::plan::{Access, QueryPlan, next_classes};
+use super::tree::{Axis, Expression, NodeTest, Path, Step};
 use crate::document::{Document, Exactness};
 use crate::error::XmlError;
 use crate::index::{Coverage, IndexDefinition, IndexKind, Looked, Sought, collect};
@@ -68,16 +68,31 @@ impl QueryPlan {
         document: &Document,
         namespaces: &Namespaces,
     ) -> Result<Self, XmlError> {
-        // An index does not know which one of those in an element it finds.
-        if self.holds_document() || self.place.is_some() {
+        if self.holds_document() {
             return Ok(self);
         }
         let coverage = document.catalog.coverage();
-        let chooser = Chooser { tables, document, namespaces, plan: &self, coverage };
-        if let Some(found) = chooser.found()? {
+        let found = if self.place.is_none() {
+            Chooser { tables, document, namespaces, plan: &self, coverage }.found()?
+        } else if let Some(plan) = self.above(document) {
+            Chooser { tables, document, namespaces, plan: &plan, coverage }.found()?
+        } else {
+            None
+        };
+        if let Some(found) = found {
             self.access = Access::Found(found);
         }
         Ok(self)
+    }
+
+    /// The plan for the elements in which those lie that are asked for by their places: an index does not know
+    /// which one of them it finds. `None` where they lie in one another.
+    fn above(&self, document: &Document) -> Option<Self> {
+        let parent = |class: &ClassId| document.synopsis().get(*class).map(|class| class.parent);
+        let classes = self.classes.iter().map(parent).collect::<Option<BTreeSet<ClassId>>>()?;
+        let is_apart = classes.is_disjoint(&self.classes) && !classes.contains(&ClassId::DOCUMENT);
+        let rest = Expression::Path(Path { from_document: false, steps: Vec::new() });
+        is_apart.then(|| Self { classes, place: None, rest, ..self.clone() })
     }
 
     /// How many containers its ways read.
@@ -87,7 +102,7 @@ impl QueryPlan {
         let mut is_below = vec![false; classes.len()];
         let (mut own_count, mut below_count, mut all_count) = (0, 0, 0);
         for (place, class) in classes.iter().enumerate() {
-            let is_own = self.classes.contains(&ClassId(nandu_base::to_u32(place as u64)));
+            let is_own = self.holds(ClassId(nandu_base::to_u32(place as u64)));
             is_below[place] = is_own || is_below[class.parent.0 as usize];
             own_count += if is_own { class.node_count } else { 0 };
             below_count += if is_below[place] { class.node_count } else { 0 };
@@ -214,13 +229,13 @@ impl Chooser<'_> {
             .next()
     }
 
-    /// The level of the outermost element of the plan in which nodes of a class lie, or that they are.
+    /// The level of the outermost element that is held in which nodes of a class lie, or that they are.
     fn level_of(&self, class: ClassId) -> Option<usize> {
         let synopsis = self.document.synopsis();
         let (mut at, mut level) = (class, None);
         while at != ClassId::DOCUMENT {
             let class = synopsis.get(at)?;
-            if self.plan.classes.contains(&at) {
+            if self.plan.holds(at) {
                 level = usize::try_from(class.level).ok();
             }
             at = class.parent;

@@ -75,7 +75,7 @@ fn alternative<'e>(
         Expression::Compare(left, others) => {
             let [(comparison, right)] = &others[..] else { return None };
             sought(left, (*comparison, format), right)
-                .or_else(|| sought(right, (turned(*comparison), format), left))?
+                .or_else(|| sought(right, (comparison.turned(), format), left))?
         }
         Expression::Call(Function::StartsWith, arguments) => match &arguments[..] {
             [value, Expression::Text(text)] if !text.is_empty() => (value, Sought::Beginning(text)),
@@ -89,17 +89,6 @@ fn alternative<'e>(
     }
     let path = path.iter().copied().chain(&own.steps).collect();
     Some(Alternative { path, sought })
-}
-
-/// The comparison from the other side.
-const fn turned(comparison: Comparison) -> Comparison {
-    match comparison {
-        Comparison::Less => Comparison::Greater,
-        Comparison::LessOrEqual => Comparison::GreaterOrEqual,
-        Comparison::Greater => Comparison::Less,
-        Comparison::GreaterOrEqual => Comparison::LessOrEqual,
-        same => same,
-    }
 }
 
 /// A value, and what it is if it compares so with a literal.

@@ -12,19 +12,22 @@ mod fragment;
 mod functions;
 mod located;
 mod parse;
+mod plan;
+mod reach;
 mod show;
 mod tree;
 mod value;
 mod words;
 mod write;
 
-pub use answer::{Access, Fold, Found, QueryLimits, QueryPlan, locate, query};
+pub use answer::{Found, QueryLimits, locate, query};
 pub use choose::{ContainerCosts, FoundElements};
 pub use evaluate::{Namespaces, Refusal, evaluate};
 pub use fragment::{Fragment, FragmentBuilder, FragmentKind, Node};
 pub(crate) use located::Places;
 pub use located::{Content, Located};
 pub use parse::{DEPTH_MAX, TEXT_BYTES_MAX, parse};
+pub use plan::{Access, Fold, Place, QueryPlan};
 pub use tree::{Axis, Comparison, Expression, Function, Name, NodeTest, Operator, Path, Step};
 
 pub use value::Value;

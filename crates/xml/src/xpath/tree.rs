@@ -287,6 +287,20 @@ impl Expression {
     }
 }
 
+impl Comparison {
+    /// The comparison from the other side.
+    #[must_use]
+    pub const fn turned(self) -> Self {
+        match self {
+            Self::Less => Self::Greater,
+            Self::LessOrEqual => Self::GreaterOrEqual,
+            Self::Greater => Self::Less,
+            Self::GreaterOrEqual => Self::LessOrEqual,
+            same => same,
+        }
+    }
+}
+
 impl Axis {
     /// All of them.
     pub const ALL: [Self; 13] = [

@@ -12,10 +12,10 @@ use nandu_base::ByteCount;
 use nandu_base::to_index;
 use nandu_base::words::counted;
 use nandu_xml::xpath::{
-    Access, Expression, Fold, Found, Fragment, Namespaces, Node, QueryLimits, QueryPlan, parse,
-    query, write_node,
+    Access, Expression, Fold, Found, Fragment, Namespaces, Node, Place, QueryLimits, QueryPlan,
+    parse, query, write_node,
 };
-use nandu_xml::{Document, XmlError};
+use nandu_xml::{ClassId, Document, XmlError};
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
@@ -56,12 +56,16 @@ struct QueryAnswer<'a> {
 
 #[derive(Serialize)]
 pub(super) struct PlanAnswer {
-    /// Paths of the elements in which the rest is answered; none for the document as a whole.
+    /// Paths of the elements that are held, one after the other; none for the document as a whole.
     paths: Vec<String>,
     /// How many such elements the document has.
     element_count: u64,
-    /// Which of those in one element, counted from 1; all without it.
+    /// Paths of the elements in which the rest is answered, where these lie in those that are held.
+    asked_paths: Vec<String>,
+    /// Which of those in one element, counted from 1, if that is one.
     place: Option<u32>,
+    /// Which of them, in words; all without it.
+    places: Option<String>,
     /// What is answered in each.
     rest: String,
     /// The indexes that have found them; none where the document is read.
@@ -145,14 +149,34 @@ pub(super) fn shown(plan: &QueryPlan, document: &Document) -> PlanAnswer {
         Some(Fold::Sum) => format!("sum({})", plan.rest),
     };
     if plan.holds_document() {
-        let (paths, indexes) = (Vec::new(), Vec::new());
-        let (place, found_count) = (None, None);
-        return PlanAnswer { paths, element_count: 1, place, rest, indexes, found_count };
+        let [paths, asked_paths, indexes] = [const { Vec::new() }; 3];
+        let (place, places, found_count) = (None, None, None);
+        return PlanAnswer {
+            paths,
+            element_count: 1,
+            asked_paths,
+            place,
+            places,
+            rest,
+            indexes,
+            found_count,
+        };
     }
     let synopsis = document.synopsis();
-    let classes = plan.classes.iter().filter_map(|&class| synopsis.get(class));
+    let held = plan.held(document);
+    let classes = held.iter().filter_map(|&class| synopsis.get(class));
     let element_count = classes.map(|class| class.node_count).sum();
-    let paths = plan.classes.iter().map(|&class| document.path_of(class)).collect();
+    let path_of = |class: &ClassId| document.path_of(*class);
+    let paths = held.iter().map(path_of).collect();
+    let asked_paths = match plan.around.is_empty() {
+        true => Vec::new(),
+        false => plan.classes.iter().map(path_of).collect(),
+    };
+    let place = match plan.place {
+        Some(Place::Range(first, last)) if first == last => Some(first),
+        _ => None,
+    };
+    let places = plan.place.map(|place| place.to_string());
     let (indexes, found_count) = match &plan.access {
         Access::Scan => (Vec::new(), None),
         Access::Found(found) => {
@@ -160,7 +184,7 @@ pub(super) fn shown(plan: &QueryPlan, document: &Document) -> PlanAnswer {
             (indexes, Some(found.labels.len() as u64))
         }
     };
-    PlanAnswer { paths, element_count, place: plan.place, rest, indexes, found_count }
+    PlanAnswer { paths, element_count, asked_paths, place, places, rest, indexes, found_count }
 }
 
 pub(super) fn tell_plan(plan: &PlanAnswer, context: &Context) -> Result<(), Failure> {
@@ -189,8 +213,14 @@ pub(super) fn tell_plan(plan: &PlanAnswer, context: &Context) -> Result<(), Fail
             for path in paths {
                 output.line(&format!("  {path}"))?;
             }
-            if let Some(place) = plan.place {
-                output.line(&format!("of those in one element number {place} alone"))?;
+            if let Some(places) = &plan.places {
+                output.line(&format!("of those in one element {places}"))?;
+            }
+            if !plan.asked_paths.is_empty() {
+                output.line("asked are those in them of:")?;
+            }
+            for path in &plan.asked_paths {
+                output.line(&format!("  {path}"))?;
             }
         }
     }
