@@ -488,10 +488,13 @@ fn what_comes_first_is_answered_without_what_follows() {
     write.commit().unwrap();
     let third = Answer::Nodes(vec![("row".to_owned(), "2".to_owned())]);
     assert_eq!(answer(&database, "/rows/row[3]").unwrap(), third);
+    assert_eq!(answer(&database, "/rows/row[position() = 3]").unwrap(), third);
+    let first = answer(&database, "count(/rows/row[position() <= 3])").unwrap();
+    assert_eq!(first, Answer::Value("3".to_owned()));
     assert_eq!(answer(&database, "count(//row[3]/a[2])").unwrap(), Answer::Value("1".to_owned()));
     assert_eq!(answer(&database, "/rows/row[3][b]").unwrap(), Answer::Nodes(Vec::new()));
     // Those in any row may come until the end.
-    for text in ["//row/a[2]", "/rows/row[position() = 3]", "/rows/row[2001]"] {
+    for text in ["//row/a[2]", "/rows/row[position() >= 3]", "/rows/row[2001]"] {
         let said = answer(&database, text).unwrap_err().to_string();
         assert!(said.contains("damaged"), "{text}: {said}");
     }

@@ -86,11 +86,13 @@ impl QueryPlan {
     }
 
     /// The plan for the elements in which those lie that are asked for by their places: an index does not know
-    /// which one of them it finds. `None` where they lie in one another.
+    /// which one of them it finds. `None` where they lie in one another, or in the outermost.
     fn above(&self, document: &Document) -> Option<Self> {
-        let parent = |class: &ClassId| document.synopsis().get(*class).map(|class| class.parent);
+        let synopsis = document.synopsis();
+        let parent = |class: &ClassId| synopsis.get(*class).map(|class| class.parent);
         let classes = self.classes.iter().map(parent).collect::<Option<BTreeSet<ClassId>>>()?;
-        let is_apart = classes.is_disjoint(&self.classes) && !classes.contains(&ClassId::DOCUMENT);
+        let is_inner = |class: &ClassId| synopsis.get(*class).is_some_and(|class| class.level > 1);
+        let is_apart = classes.is_disjoint(&self.classes) && classes.iter().all(is_inner);
         let rest = Expression::Path(Path { from_document: false, steps: Vec::new() });
         is_apart.then(|| Self { classes, place: None, rest, ..self.clone() })
     }
