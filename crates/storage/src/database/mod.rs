@@ -78,6 +78,7 @@ use crate::engine::{RestartReport, Settings, Volumes};
 use crate::log::SharedLog;
 use crate::plant::{EngineBug, is_planted};
 use crate::pool::{PageReader, WantsCleaning};
+use crate::propagation::PageWatch;
 use crate::volume::Io;
 use crate::{Engine, FileId, Lsn, StorageError};
 use nandu_base::Nanos;
@@ -388,6 +389,21 @@ impl Database {
     /// If the device fails.
     pub fn drop_cached_pages(&self) -> Result<(), StorageError> {
         self.shared.core.write().engine_mut().drop_cached_pages()
+    }
+
+    /// Has `watch` told of every page that is read or written by the buffer pool from now on, and of every
+    /// sync, or nobody. Whoever begins to watch sees an empty pool.
+    ///
+    /// # Errors
+    /// If pages that were changed before cannot be written.
+    pub fn watch_pages(&self, watch: Option<Arc<dyn PageWatch>>) -> Result<(), StorageError> {
+        self.shared.core.write().engine_mut().watch_pages(watch)
+    }
+
+    /// All files of pages: see [`Engine::files_with_pages`].
+    #[must_use]
+    pub fn files_with_pages(&self) -> Vec<(FileId, String, u64)> {
+        self.shared.core.write().engine_mut().files_with_pages()
     }
 
     /// Closes the database, so that the next opening finds nothing to do. Without it the next opening

@@ -44,7 +44,7 @@ use crate::pool::{
     Cleaning, Grant, LogRun, PageReader, Plan, Pool, PoolConfig, PoolCounters, Read, ResidentPage,
     WantsCleaning, WriteAheadRule, WriteBack,
 };
-use crate::propagation::Placement;
+use crate::propagation::{PageWatch, Placement};
 use crate::volume::Io;
 use crate::{Checksum, FileId, Lsn, PageAddress, ReadPages, StorageError};
 use action::ActionScratch;
@@ -387,6 +387,24 @@ impl Engine {
     pub fn drop_cached_pages(&mut self) -> Result<(), StorageError> {
         self.check_usable()?;
         self.pool.drop_all()
+    }
+
+    /// Has `watch` told of what passes between pool and propagation from now on, or nobody: see
+    /// [`Pool::set_watch`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn watch_pages(&mut self, watch: Option<Arc<dyn PageWatch>>) -> Result<(), StorageError> {
+        self.check_usable()?;
+        self.pool.set_watch(watch)
+    }
+
+    /// All files of pages by their numbers, with how many pages each has by its length: what it has room
+    /// for, or 0 where its length says nothing of it.
+    #[must_use]
+    pub fn files_with_pages(&self) -> Vec<(FileId, String, u64)> {
+        let with_pages = |(file, name)| (file, name, self.pages_by_length(file).unwrap_or(0));
+        self.files().into_iter().map(with_pages).collect()
     }
 
     /// All files of pages by name.

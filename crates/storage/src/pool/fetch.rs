@@ -278,6 +278,9 @@ impl Pool {
             self.refuse_unknown_change(state, address, claim.buffer_mut())?;
         }
         state.counters.read_count += 1;
+        if let Some(watch) = &self.watch {
+            watch.page_read(self.io.present(), address, claim.buffer_mut());
+        }
         self.settle(state, page, claim);
         Ok(is_torn)
     }

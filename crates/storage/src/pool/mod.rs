@@ -45,7 +45,7 @@ pub use replacement::{Clock, Lru, ReferenceBits, Replacement, ReplacementKind, T
 pub use write::WriteBack;
 
 use crate::page::{Checksum, check_page_bytes};
-use crate::propagation::{ChangedRanges, PageWrite, PlaceAnswers, Placement};
+use crate::propagation::{ChangedRanges, PageWatch, PageWrite, PlaceAnswers, Placement};
 use crate::volume::Io;
 use crate::{FileId, Lsn, PageAddress, StorageError};
 use fetch::Misses;
@@ -152,6 +152,8 @@ pub struct Pool {
     lender: Arc<Lender>,
     buffer_alignment: usize,
     run: LogRun,
+    /// Who is told of pages that come and go; those that are here are nobody's business.
+    watch: Option<Arc<dyn PageWatch>>,
 }
 
 /// The run of the log in which pages are changed.
@@ -340,7 +342,22 @@ impl Pool {
             lender: Arc::default(),
             buffer_alignment,
             run: LogRun::default(),
+            watch: None,
         })
+    }
+
+    /// Has `watch` told of what passes between this pool and the propagation from now on, or nobody. Whoever
+    /// begins to watch sees an empty pool, but for held pages.
+    ///
+    /// # Errors
+    /// If pages that were changed before cannot be written.
+    pub fn set_watch(&mut self, watch: Option<Arc<dyn PageWatch>>) -> Result<(), StorageError> {
+        if watch.is_some() {
+            self.drop_all()?;
+        }
+        self.lock_landed().placement().set_watch(watch.clone());
+        self.watch = watch;
+        Ok(())
     }
 
     /// Says which run of the log changes pages from now on. Pages of earlier runs that come with a
@@ -475,6 +492,13 @@ impl Pool {
         let info = &state.infos[frame as usize];
         if info.frame_use == FrameUse::Resident && info.word == word {
             state.replacement.touch(frame);
+        }
+    }
+
+    /// Tells who watches, if anybody does, that a page is here no more.
+    fn tell_of_leaving(&self, word: u64) {
+        if let Some(watch) = &self.watch {
+            watch.page_left(PageAddress::from_word(word));
         }
     }
 

@@ -171,6 +171,9 @@ impl Pool {
     /// If one of the pages is pinned.
     pub fn forget(&mut self, file: FileId, first_page: u32) -> Result<(), StorageError> {
         self.discard_from(file, first_page);
+        if let Some(watch) = &self.watch {
+            watch.cut(self.io.present(), file, first_page);
+        }
         self.lock_landed().propagation().truncate(file, first_page)
     }
 
@@ -253,6 +256,7 @@ impl Pool {
         let word = info.word;
         self.table.remove(word, frame, |frame| state.infos[frame as usize].word);
         state.replacement.remove(frame, false);
+        self.tell_of_leaving(word);
         drop(claim);
         state.give_back(frame);
     }
@@ -304,6 +308,7 @@ impl Pool {
             }
             self.table.remove(word, frame, |frame| state.infos[frame as usize].word);
             state.replacement.remove(frame, true);
+            self.tell_of_leaving(word);
             drop(claim);
             state.counters.eviction_count += 1;
             self.look_ahead(state);

@@ -32,6 +32,7 @@ mod shared_flash;
 mod tests;
 #[cfg(test)]
 mod tiered;
+mod watch;
 
 pub use changes::{CHANGED_RANGES_MAX, ChangedRanges};
 #[cfg(test)]
@@ -47,6 +48,7 @@ pub use placement::Placement;
 pub use raw_flash::FlashIo;
 #[cfg(test)]
 pub use tiered::{Tiered, TieredSettings};
+pub use watch::PageWatch;
 
 use crate::page::{TRAILER_BYTES, seal_page};
 use crate::volume::Io;

@@ -13,11 +13,12 @@
 //! [`double_write`]: super::double_write
 
 use super::double_write::{Batch, DoubleWrite};
-use super::{DoubleWriteFile, PageRead, PageWrite, Propagation};
+use super::{DoubleWriteFile, PageRead, PageWatch, PageWrite, Propagation};
 use crate::plant::{EngineBug, is_planted};
-use crate::{PageAddress, StorageError};
+use crate::{FileId, PageAddress, StorageError};
 use nandu_device::IoBuffer;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// A propagation, and the double write before it.
 pub struct Placement {
@@ -28,6 +29,7 @@ pub struct Placement {
     /// Pages that came while torn ones were looked for, and are for whoever asked for them.
     arrived: VecDeque<PageRead>,
     buffer_alignment: u32,
+    watch: Option<Arc<dyn PageWatch>>,
 }
 
 /// What a propagation says of its places: see the methods of [`Propagation`] by these names.
@@ -75,7 +77,8 @@ impl Placement {
         let double_write = double_write.map(copies_of);
         let buffer_alignment = propagation.data().buffer_alignment().max(1);
         let arrived = VecDeque::new();
-        Self { propagation, double_write, has_failed: false, arrived, buffer_alignment }
+        let (has_failed, watch) = (false, None);
+        Self { propagation, double_write, has_failed, arrived, buffer_alignment, watch }
     }
 
     /// The same with pages aligned in memory to `buffer_alignment` bytes, for a medium beside the data that
@@ -101,6 +104,11 @@ impl Placement {
     /// The propagation, for what is neither reading nor writing.
     pub(crate) fn get_mut(&mut self) -> &mut dyn Propagation {
         &mut *self.propagation
+    }
+
+    /// Has `watch` told of what is written and synced from now on, or nobody.
+    pub(crate) fn set_watch(&mut self, watch: Option<Arc<dyn PageWatch>>) {
+        self.watch = watch;
     }
 
     /// Whether anybody makes use of what changed on a page.
@@ -131,6 +139,9 @@ impl Placement {
     /// As there.
     pub fn write(&mut self, pages: &mut [PageWrite]) -> Result<(), StorageError> {
         pages.iter_mut().for_each(PageWrite::seal);
+        if let Some(watch) = &self.watch {
+            watch.pages_written(self.propagation.data().present(), pages);
+        }
         let Some(part_count_max) = self.double_write.as_ref().map(DoubleWrite::batch_count_max)
         else {
             return self.propagation.write(pages);
@@ -146,7 +157,7 @@ impl Placement {
             if is_planted(EngineBug::LapUnsynced) {
                 double_write.end_lap();
             } else {
-                self.sync()?;
+                self.make_durable()?;
             }
         }
         let double_write = self.double_write.as_mut().expect("pages are copied");
@@ -160,6 +171,13 @@ impl Placement {
     /// # Errors
     /// If the device fails.
     pub fn sync(&mut self) -> Result<(), StorageError> {
+        if let Some(watch) = &self.watch {
+            watch.synced(self.propagation.data().present());
+        }
+        self.make_durable()
+    }
+
+    fn make_durable(&mut self) -> Result<(), StorageError> {
         self.propagation.sync()?;
         if self.double_write.is_none() {
             return Ok(());
@@ -184,6 +202,14 @@ impl Placement {
         let Some(double_write) = double_write else { return Ok(0) };
         arrived.extend(std::iter::from_fn(|| propagation.next_read()));
         double_write.recover(&mut **propagation)
+    }
+
+    /// Forgets the pages of a file from `first_page` on, as [`Propagation::truncate`] does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn truncate(&mut self, file: FileId, first_page: u32) -> Result<(), StorageError> {
+        self.propagation.truncate(file, first_page)
     }
 
     /// Asserts the numbered invariants of the kind.
