@@ -212,7 +212,7 @@ fn encode(request: &TraceRequest, previous: Previous, payload: &mut Vec<u8>) {
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "the lowest seven bits are what is asked for")]
-fn push_varint(mut value: u64, payload: &mut Vec<u8>) {
+pub(crate) fn push_varint(mut value: u64, payload: &mut Vec<u8>) {
     while value >= 0x80 {
         payload.push(value as u8 | 0x80);
         value >>= 7;
@@ -221,18 +221,34 @@ fn push_varint(mut value: u64, payload: &mut Vec<u8>) {
 }
 
 /// The bytes of a chunk, from which requests are taken.
-struct Payload<'a>(&'a [u8]);
+pub(crate) struct Payload<'a>(&'a [u8]);
 
-impl Payload<'_> {
+impl<'a> Payload<'a> {
+    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// How many were not taken.
+    pub(crate) const fn left_bytes(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The next so many.
+    pub(crate) fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (first, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(first)
+    }
+
     #[inline]
-    fn byte(&mut self) -> Option<u8> {
+    pub(crate) fn byte(&mut self) -> Option<u8> {
         let (&first, rest) = self.0.split_first()?;
         self.0 = rest;
         Some(first)
     }
 
     #[inline]
-    fn varint(&mut self) -> Option<u64> {
+    pub(crate) fn varint(&mut self) -> Option<u64> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;

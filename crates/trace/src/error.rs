@@ -22,6 +22,15 @@ pub enum TraceError {
         /// What was expected and what was found.
         message: String,
     },
+    /// Bytes of a binary trace make no sense.
+    Byte {
+        /// Name of the file as the caller gave it.
+        file: String,
+        /// Where they begin, counted from 0, of the content as it is unpacked.
+        at_byte: u64,
+        /// What was expected and what was found.
+        message: String,
+    },
     /// The content fits no format.
     UnknownFormat {
         /// Name of the file as the caller gave it.
@@ -50,6 +59,9 @@ impl fmt::Display for TraceError {
                 write!(formatter, "{file}: {message}")
             }
             Self::Line { file, line, message } => write!(formatter, "{file}:{line}: {message}"),
+            Self::Byte { file, at_byte, message } => {
+                write!(formatter, "{file}: byte {at_byte}: {message}")
+            }
             Self::Workload { text, message } => write!(formatter, "workload `{text}`: {message}"),
             Self::Option { message } => formatter.write_str(message),
         }

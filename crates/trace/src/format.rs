@@ -61,6 +61,8 @@ macro_rules! formats {
 formats! {
     /// Our own binary trace.
     Compact = "compact";
+    /// Our own trace of an engine's pages.
+    Engine = "engine";
     /// blktrace's binary events.
     Blktrace = "blktrace";
     /// libCacheSim's `oracleGeneral`, binary.
@@ -102,7 +104,7 @@ impl TraceFormat {
     const fn reason(self) -> &'static str {
         match self {
             Self::FioV2 | Self::FioV3 => "by its first line",
-            Self::Compact | Self::Blktrace | Self::Vscsi => "by its first bytes",
+            Self::Compact | Self::Engine | Self::Blktrace | Self::Vscsi => "by its first bytes",
             Self::OracleGeneral => "by its records: times rise, next accesses lie ahead",
             Self::OracleText => "by its columns: next accesses are those of the same object",
             Self::MqSim => {
@@ -153,18 +155,21 @@ impl TraceFormat {
             Self::MqSim => Box::new(disk_sim::MqSim { invert_types }),
             Self::WiscSee => Box::new(wisc_see::WiscSee),
             Self::OracleText => Box::new(oracle::OracleText),
-            Self::Compact | Self::Blktrace | Self::OracleGeneral | Self::Vscsi => return None,
+            Self::Compact | Self::Engine | Self::Blktrace | Self::OracleGeneral | Self::Vscsi => {
+                return None;
+            }
         })
     }
 
     /// A parser for binary records, if the first bytes tell them; `None` for a format of lines, and
-    /// for our own, which is read in blocks.
+    /// for our own, which are read in chunks.
     fn records(self, sample: &[u8], is_named: bool) -> Option<Box<dyn RecordParser>> {
         Some(match self {
             Self::Blktrace => Box::new(blktrace::Blktrace::recognise(sample)?),
             Self::OracleGeneral => Box::new(oracle::OracleGeneral::recognise(sample, is_named)?),
             Self::Vscsi => Box::new(vscsi::Vscsi::recognise(sample)?),
             Self::Compact
+            | Self::Engine
             | Self::FioV2
             | Self::FioV3
             | Self::Blkparse

@@ -14,6 +14,7 @@
 use crate::address_map::{AddressMapper, Devices};
 use crate::compact::{CompactReader, MAGIC};
 use crate::compression::{Compression, decompress};
+use crate::engine_trace::{self, EngineRequests, EngineTraceReader};
 use crate::format::{
     LineParser, Origin, RawRequest, Recognised, named, recognise, recognise_records, table,
 };
@@ -71,6 +72,11 @@ pub fn open_reader(
             let stream = Box::new(stream);
             let reader = CompactReader::new(stream, file, &packed, options.skip_bad, timeline);
             return Ok(Box::new(reader));
+        }
+        let is_engine = stream.start().starts_with(&engine_trace::MAGIC);
+        if is_wanted(TraceFormat::Engine, options) && is_engine {
+            let reader = EngineTraceReader::of_plain(Box::new(stream), file, compression)?;
+            return Ok(Box::new(EngineRequests::new(reader, file, options.skip_bad, timeline)));
         }
         if let Some((parser, description)) = recognise_records(stream.start(), options.format) {
             let description = format!("trace {file}: {packed}{description}");
@@ -379,7 +385,20 @@ impl Timeline {
         message: String,
         skip: bool,
     ) -> Result<(), TraceError> {
-        let error = TraceError::Line { file: file.into(), line, message };
+        self.bad_as(TraceError::Line { file: file.into(), line, message }, count, skip)
+    }
+
+    /// As [`Self::bad`], with an error that says where.
+    ///
+    /// # Errors
+    /// As there.
+    #[cold]
+    pub(crate) fn bad_as(
+        &mut self,
+        error: TraceError,
+        count: u64,
+        skip: bool,
+    ) -> Result<(), TraceError> {
         if !skip {
             return Err(error);
         }
