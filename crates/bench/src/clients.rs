@@ -165,6 +165,18 @@ pub struct FlashOutcome {
     pub write_amplification: Option<f64>,
 }
 
+impl FlashOutcome {
+    /// What these commands come to.
+    pub(crate) fn of(commands: &FlashCounters) -> Self {
+        Self {
+            program_count: commands.programmed_pages(),
+            erase_count: commands.total(FlashOperation::Erase),
+            write_amplification: (commands.host_write_pages > 0)
+                .then(|| commands.write_amplification()),
+        }
+    }
+}
+
 impl Watch {
     /// One that has a run tell watts over time, out of what a metered device tells `power`.
     #[must_use]
@@ -572,11 +584,6 @@ impl Levels {
                 commands = Some(after.commands.since(&before.commands));
             }
         }
-        outcome.flash = commands.map(|commands| FlashOutcome {
-            program_count: commands.programmed_pages(),
-            erase_count: commands.total(FlashOperation::Erase),
-            write_amplification: (commands.host_write_pages > 0)
-                .then(|| commands.write_amplification()),
-        });
+        outcome.flash = commands.as_ref().map(FlashOutcome::of);
     }
 }

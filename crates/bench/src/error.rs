@@ -1,6 +1,7 @@
 //! What ends a run of clients before its time.
 
 use nandu_storage::StorageError;
+use nandu_trace::TraceError;
 use nandu_xml::XmlError;
 use std::fmt;
 
@@ -12,6 +13,8 @@ pub enum BenchError {
     Storage(StorageError),
     /// A document.
     Xml(XmlError),
+    /// A trace that is recorded or replayed.
+    Trace(TraceError),
 }
 
 impl BenchError {
@@ -20,7 +23,7 @@ impl BenchError {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Storage(error) => error.is_transient(),
-            Self::Xml(_) => false,
+            Self::Xml(_) | Self::Trace(_) => false,
         }
     }
 }
@@ -30,6 +33,7 @@ impl fmt::Display for BenchError {
         match self {
             Self::Storage(error) => write!(formatter, "{error}"),
             Self::Xml(error) => write!(formatter, "{error}"),
+            Self::Trace(error) => write!(formatter, "{error}"),
         }
     }
 }
@@ -39,6 +43,7 @@ impl std::error::Error for BenchError {
         match self {
             Self::Storage(error) => Some(error),
             Self::Xml(error) => Some(error),
+            Self::Trace(error) => Some(error),
         }
     }
 }
@@ -46,6 +51,12 @@ impl std::error::Error for BenchError {
 impl From<StorageError> for BenchError {
     fn from(error: StorageError) -> Self {
         Self::Storage(error)
+    }
+}
+
+impl From<TraceError> for BenchError {
+    fn from(error: TraceError) -> Self {
+        Self::Trace(error)
     }
 }
 

@@ -10,10 +10,14 @@
 //! 2. On a virtual clock the outcome is the same for a seed, bit for bit, and so is its `history`.
 //! 3. A latency runs from when the operation was due, not from when its client came to it.
 //!
-//! `ycsb`, `tpox` and `tpcc` are the loads there are; another is a sibling of them behind [`Load`].
+//! `ycsb`, `tpox` and `tpcc` are the loads there are; another is a sibling of them behind [`Load`]. Of any
+//! of them [`PageRecorder`] writes down what the pool reads and writes, and [`PageReplay`] does that again
+//! over a propagation.
 
 mod clients;
 mod error;
+pub mod page_recorder;
+pub mod page_replay;
 mod retries;
 pub mod tpcc;
 pub mod tpox;
@@ -25,4 +29,6 @@ pub use clients::{
 };
 pub use error::BenchError;
 pub use nandu_workers::SwitchKind;
+pub use page_recorder::PageRecorder;
+pub use page_replay::PageReplay;
 pub use retries::Retries;

@@ -312,8 +312,19 @@ impl From<BenchError> for Failure {
         match error {
             BenchError::Storage(error) => error.into(),
             BenchError::Xml(error) => error.into(),
+            BenchError::Trace(error) => error.into(),
             error => Self::of(FailureKind::Device, &error),
         }
+    }
+}
+
+impl From<TraceError> for Failure {
+    fn from(error: TraceError) -> Self {
+        let kind = match error {
+            TraceError::File { .. } => FailureKind::Device,
+            _ => FailureKind::Input,
+        };
+        Self::of(kind, &error)
     }
 }
 

@@ -96,6 +96,13 @@ impl Progress {
         self.state.borrow().bar.suspend(print)
     }
 
+    /// Says something about the work, unless nobody wants to hear of it.
+    pub(crate) fn note(&self, text: &str) {
+        if !self.state.borrow().is_quiet {
+            self.aside(|| output::complain(text));
+        }
+    }
+
     /// Whether the user wants to stop.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.interrupt.is_set()

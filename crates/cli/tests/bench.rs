@@ -160,3 +160,39 @@ fn what_makes_no_sense_is_told_with_a_remedy() {
         wrong(&format!("{sim} {time} --operations 100"), remedy);
     }
 }
+
+#[test]
+fn what_was_recorded_is_summed_up_and_replayed_and_a_stopped_run_leaves_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let words = "bench ycsb --records 2000 --operations 1500 --memory 256KiB --clients 4 --quiet \
+                 --device sim:nvme-tlc-2024 --record pages --json";
+    let bench = json_of(path, words);
+    let number =
+        |document: &Value, key: &str| document[key].as_u64().unwrap_or_else(|| panic!("{key}"));
+    let stat = json_of(path, "trace stat pages --json");
+    assert!(number(&stat, "read_count") >= number(&bench, "pool_miss_count") / 2, "{stat}");
+    assert!(number(&stat, "write_count") > 100, "{stat}");
+    let replay = json_of(path, "trace replay pages --device sim:nvme-tlc-2024 --json");
+    assert_eq!(number(&replay, "page_write_count"), number(&stat, "write_count"));
+    let bytes = number(&stat, "write_count") * number(&stat, "page_bytes");
+    assert_eq!(number(&replay, "written_bytes"), bytes, "in place each page is written as a whole");
+    let sim = json_of(path, "sim myers_slc --trace pages --remap modulo --json");
+    let requests = ["read_count", "write_count", "sync_count"].map(|key| number(&stat, key));
+    assert_eq!(number(&sim, "request_count"), requests.iter().sum::<u64>(), "{sim}");
+    let said = failure_of(path, &words.split(' ').collect::<Vec<_>>(), 2);
+    assert!(
+        said.contains("pages: exists already; name another file, or pass --overwrite"),
+        "{said}"
+    );
+
+    let words = "bench ycsb --records 2000 --operations 1000000000 --quiet --record none --device sim:nvme-tlc-2024";
+    let child = start(path, &words.split(' ').collect::<Vec<_>>());
+    while names(path).len() < 2 {
+        std::thread::yield_now();
+    }
+    let stop = ["-INT", &child.id().to_string()];
+    assert!(Command::new("kill").args(stop).status().unwrap().success());
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
+    assert_eq!(names(path), ["pages"]);
+}

@@ -17,7 +17,7 @@ const TINY: &str = "title = \"Tiny\"\nquestion = \"q\"\nmethod = \"Equation 2.2.
     [[shape]]\nclass = \"own\"\nkind = \"value_within\"\nseries = \"dynamic\"\nlow = 460\nhigh = 470\n";
 
 /// What `command` of the schema is printed by these words, in an order in which each finds what it needs.
-const RUNS: [(&str, &str); 80] = [
+const RUNS: [(&str, &str); 83] = [
     ("run", "run tiny/one --out out"),
     ("run PAPER", "run tiny --out out"),
     ("list", "list"),
@@ -47,6 +47,12 @@ const RUNS: [(&str, &str); 80] = [
     ),
     ("bench tpcc", "bench tpcc --scale 100,10 --transactions 40 --clients 2"),
     ("bench tpcc", "bench tpcc --scale 100,10 --transactions 40 --device sim:nvme-tlc-2024"),
+    (
+        "bench ycsb",
+        "bench ycsb --records 900 --operations 600 --memory 256KiB --device sim:nvme-tlc-2024 --record pages",
+    ),
+    ("trace stat", "trace stat pages --log-space 20"),
+    ("trace replay", "trace replay pages --device sim:nvme-tlc-2024"),
     (
         "choose",
         "choose --workload a --records 1000 --operations 100 --drives nvme-tlc-2024,wd2000jb,hama",

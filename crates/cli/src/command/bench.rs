@@ -1,6 +1,7 @@
 //! `nandu bench`: many clients over one database, on this disk or on a simulated drive.
 
 mod cost;
+mod record;
 mod report;
 mod tpcc;
 mod tpox;
@@ -23,6 +24,8 @@ use nandu_bench::{Clock, Load, Outcome, Plan, Retries, Watch, run_watched};
 use nandu_device::{Geometry, MeteredDevice, PowerLog};
 use nandu_drives::profile::{DriveConfig, Profile, SimOptions};
 use nandu_probe::table::{Table, rate, time};
+use record::{PendingRecord, RecordArguments};
+use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -76,6 +79,8 @@ struct RunArguments {
     set: Vec<String>,
     #[command(flatten)]
     cost: CostArguments,
+    #[command(flatten)]
+    record: RecordArguments,
     /// Seed of everything that is drawn
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -102,7 +107,13 @@ impl IsolationArgument {
 }
 
 /// A database for the run, gone afterwards.
-enum Place {
+struct Place {
+    site: Site,
+    /// The trace that is wanted of what is measured.
+    record: RefCell<Option<PendingRecord>>,
+}
+
+enum Site {
     Drive {
         database: Database,
         capacity: ByteCount,
@@ -117,30 +128,30 @@ enum Place {
 
 impl Place {
     fn database(&self) -> &Database {
-        match self {
-            Self::Drive { database, .. } => database,
-            Self::Directory { database, .. } => database.database(),
+        match &self.site {
+            Site::Drive { database, .. } => database,
+            Site::Directory { database, .. } => database.database(),
         }
     }
 
     const fn capacity(&self) -> Option<ByteCount> {
-        match self {
-            Self::Drive { capacity, .. } => Some(*capacity),
-            Self::Directory { .. } => None,
+        match &self.site {
+            Site::Drive { capacity, .. } => Some(*capacity),
+            Site::Directory { .. } => None,
         }
     }
 
     /// Who looks on while clients work.
     fn watch(&self) -> Watch {
-        match self {
-            Self::Drive { power, .. } => Watch::with_power(power.clone()),
-            Self::Directory { .. } => Watch::default(),
+        match &self.site {
+            Site::Drive { power, .. } => Watch::with_power(power.clone()),
+            Site::Directory { .. } => Watch::default(),
         }
     }
 
     /// What was programmed into flash, if it can be seen.
     fn programmed_bytes(&self, outcome: &Outcome) -> Option<u64> {
-        let Self::Drive { flash_page_bytes, .. } = self else { return None };
+        let Site::Drive { flash_page_bytes, .. } = &self.site else { return None };
         Some(u64::from((*flash_page_bytes)?) * outcome.flash?.program_count)
     }
 }
@@ -169,7 +180,8 @@ fn check_times(plan: &Plan) -> Result<(), Failure> {
     )))
 }
 
-/// Runs the clients on a thread of their own, while this one shows how far they are.
+/// Runs the clients on a thread of their own, while this one shows how far they are, and records their
+/// pages if that was asked: of a run that was stopped there is no trace.
 fn at_work(
     place: &Place,
     load: Arc<dyn Load>,
@@ -178,6 +190,9 @@ fn at_work(
     mut cost: Option<&mut CostRun<'_>>,
 ) -> Result<Outcome, Failure> {
     let database = place.database();
+    // What is measured has its cost watched; a warm-up has not, and is not recorded.
+    let pending = cost.as_ref().and_then(|_| place.record.take());
+    let recording = pending.map(|pending| pending.begin(database)).transpose()?;
     let watch = Arc::new(place.watch());
     let stopwatch = Stopwatch::start();
     let clock: Clock = Arc::new(move || Nanos(stopwatch.nanos()));
@@ -189,7 +204,11 @@ fn at_work(
         }
         !progress.is_interrupted()
     });
-    Ok(outcome?)
+    let outcome = outcome?;
+    if let Some(recording) = recording.filter(|_| !outcome.was_stopped) {
+        recording.finish(database, progress)?;
+    }
+    Ok(outcome)
 }
 
 impl RunArguments {
@@ -217,9 +236,22 @@ impl RunArguments {
         settings: &Settings,
         interrupt: &Interrupt,
     ) -> Result<Place, Failure> {
-        let Some(name) = self.device.strip_prefix("sim:") else {
-            return self.directory(settings);
+        self.record.check()?;
+        let site = match self.device.strip_prefix("sim:") {
+            Some(name) => self.drive(name, load_bytes, settings, interrupt)?,
+            None => self.directory(settings)?,
         };
+        // Not before: until here the program may end at once, and would leave what was begun.
+        Ok(Place { site, record: RefCell::new(self.record.pending()?) })
+    }
+
+    fn drive(
+        &self,
+        name: &str,
+        load_bytes: u64,
+        settings: &Settings,
+        interrupt: &Interrupt,
+    ) -> Result<Site, Failure> {
         let profile = interrupt.before_work(|| Profile::load(name))?;
         let whole = profile.geometry.capacity();
         let data_bytes = load_bytes.saturating_add(settings.log_bytes);
@@ -236,10 +268,10 @@ impl RunArguments {
         let volumes = Volumes::new(Box::new(volume), None);
         let database = Database::create(volumes, settings, self.seed)?;
         let flash_page_bytes = flash_page_bytes(&profile, capacity);
-        Ok(Place::Drive { database, capacity, flash_page_bytes, power })
+        Ok(Site::Drive { database, capacity, flash_page_bytes, power })
     }
 
-    fn directory(&self, settings: &Settings) -> Result<Place, Failure> {
+    fn directory(&self, settings: &Settings) -> Result<Site, Failure> {
         if self.capacity.is_some() || self.processor_time.is_some() || self.cores.is_some() {
             let what = "--capacity, --processor-time and --cores are for simulated drives, \
                         say --device sim:nvme-tlc-2024";
@@ -259,7 +291,7 @@ impl RunArguments {
         let settings = settings.clone();
         let options = DatabaseOptions { settings, ..DatabaseOptions::default() };
         let database = NewDatabase::begin(&directory.path().join("database"), &options)?;
-        Ok(Place::Directory { database, _directory: directory })
+        Ok(Site::Directory { database, _directory: directory })
     }
 }
 

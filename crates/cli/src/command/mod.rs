@@ -21,6 +21,7 @@ mod probe;
 mod report;
 mod run;
 mod sim;
+mod trace;
 mod verify;
 mod xml;
 
@@ -38,6 +39,7 @@ pub(crate) enum Command {
     Report(report::ReportArguments),
     Probe(Box<probe::ProbeArguments>),
     Sim(Box<sim::SimArguments>),
+    Trace(trace::TraceArguments),
     Drives(drives::DrivesArguments),
     Bench(bench::BenchArguments),
     Choose(Box<choose::ChooseArguments>),
@@ -64,6 +66,7 @@ impl Command {
             Self::Report(arguments) => report::run(arguments, context),
             Self::Probe(arguments) => probe::run(arguments, context),
             Self::Sim(arguments) => sim::run(arguments, context),
+            Self::Trace(arguments) => trace::run(arguments, context),
             Self::Drives(arguments) => {
                 context.interrupt.before_work(|| drives::run(arguments, context))
             }
