@@ -11,7 +11,7 @@ const HEAD: &str = "title = 't'\nquestion = 'q'\nmethod = 'm'\npaper = '-'\nrefe
 
 /// Sections of the document about a table within a kind of measurement: heading, kind, and where the
 /// table stands in the file.
-const INNER: [(&str, &str, &str); 30] = [
+const INNER: [(&str, &str, &str); 32] = [
     ("clients: measure.variants.NAME", "clients", "[measure.variants.n]"),
     ("measure.simulated", "closed_form", "[measure.simulated]"),
     ("measure.cases.NAME", "dispersal", "[measure.cases.n]"),
@@ -31,6 +31,8 @@ const INNER: [(&str, &str, &str); 30] = [
     ("measure.per_watt.NAME", "energy", "[measure.per_watt.n]"),
     ("five_minutes: measure.drives.NAME", "five_minutes", "[measure.drives.n]"),
     ("measure.memories.NAME", "five_minutes", "[measure.memories.n]"),
+    ("money: measure.drives.NAME", "money", "[measure.drives.n]"),
+    ("measure.quotients.NAME", "money", "[measure.quotients.n]"),
     ("measure.arrays.NAME.coding", "dispersal", "[measure.arrays.n.coding]"),
     ("file_system: measure.variants.NAME", "file_system", "[measure.variants.n]"),
     ("measure.formulas.NAME", "file_system", "[measure.formulas.n]"),

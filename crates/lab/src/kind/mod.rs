@@ -25,6 +25,7 @@ pub mod jobs;
 pub mod join;
 pub mod late_join;
 pub mod misalignment;
+pub mod money;
 pub mod probe;
 pub mod propagation;
 pub mod restart;
@@ -81,6 +82,8 @@ pub enum ExperimentKind {
     LateJoin(late_join::LateJoin),
     /// Random writes off their natural places.
     Misalignment(misalignment::Misalignment),
+    /// What drives do for their price.
+    Money(money::Money),
     /// Access patterns over request sizes on several devices.
     Probe(probe::Probe),
     /// Pages in place and in a log.
@@ -173,6 +176,7 @@ impl ExperimentKind {
             Self::Join(kind) => kind,
             Self::LateJoin(kind) => kind,
             Self::Misalignment(kind) => kind,
+            Self::Money(kind) => kind,
             Self::Probe(kind) => kind,
             Self::Propagation(kind) => kind,
             Self::Restart(kind) => kind,
@@ -208,6 +212,7 @@ impl ExperimentKind {
             Self::Join(_) => "join",
             Self::LateJoin(_) => "late_join",
             Self::Misalignment(_) => "misalignment",
+            Self::Money(_) => "money",
             Self::Probe(_) => "probe",
             Self::Propagation(_) => "propagation",
             Self::Restart(_) => "restart",

@@ -1,0 +1,243 @@
+//! What drives do for their price: S000 chapter 7 and section 9.1, S001 section 4.3.
+//!
+//! ```text
+//!   [measure.drives.NAME]      base, cents: a drive, or an array of them, and what it costs
+//!   [measure.quotients.NAME]   of, by: two prices that a paper compares
+//! ```
+//!
+//! One step for each drive, with series by the size of a request, in KB:
+//!
+//! - `DRIVE.PATTERN.mb_s` and `DRIVE.PATTERN.per_dollar` (MB/s for a dollar), of the four access patterns;
+//! - `DRIVE.dollars_per_gb`, at 1, of the whole drive.
+//!
+//! And `quotient.NAME`, at 1: one price over the other.
+//!
+//! 1. Prices stand in the experiment, each with its source; nothing costs by itself.
+//! 2. What several drives do together is measured, as the array that they make, and not multiplied.
+
+use super::Measurement;
+use super::bench::{AccessPattern, Bench, PointOrder, Scale};
+use crate::error::LabError;
+use crate::outcome::Series;
+use nandu_base::{ByteCount, Nanos};
+use nandu_drives::array::ADDRESS_PREFIX;
+use nandu_drives::profile::Profile;
+use nandu_probe::text;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Requests in flight, at most: no drive here has more.
+const DEPTH_MAX: u32 = 1024;
+/// The largest request.
+const REQUEST_BYTES_MAX: u64 = 16 << 20;
+const CENTS_PER_DOLLAR: f64 = 100.0;
+
+/// The keys of an experiment of the kind `money`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Money {
+    /// What is bought.
+    pub drives: BTreeMap<String, PricedSet>,
+    /// Prices that a paper compares.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub quotients: BTreeMap<String, Quotient>,
+    /// Sizes of a request, rising.
+    #[serde(deserialize_with = "text::sizes")]
+    pub request_bytes: Vec<ByteCount>,
+    /// Requests in flight at once.
+    pub queue_depth: u32,
+    /// Requests that are timed at each size.
+    pub request_count: u64,
+    /// Capacity that a flash drive is scaled to.
+    #[serde(deserialize_with = "text::size")]
+    pub flash_capacity: ByteCount,
+}
+
+/// A simulated drive, or an array of them, and its price.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PricedSet {
+    /// Which, as `sim:NAME` or `array:stripe:sim:NAME*2`.
+    pub base: String,
+    /// What the whole of it costs, in cents.
+    pub cents: u64,
+}
+
+/// Two prices.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quotient {
+    /// The one that is divided.
+    pub of: f64,
+    /// What it is divided by.
+    pub by: f64,
+}
+
+impl PricedSet {
+    fn profile(&self, name: &str) -> Result<Profile, String> {
+        let array = self.base.starts_with(ADDRESS_PREFIX).then_some(self.base.as_str());
+        let stem = array.or_else(|| self.base.strip_prefix("sim:")).ok_or_else(|| {
+            format!(
+                "`base` of drive `{name}` is `{}`; write sim:NAME or {ADDRESS_PREFIX}LAYOUT:sim:NAME*N",
+                self.base
+            )
+        })?;
+        Profile::load(stem).map_err(|error| error.to_string())
+    }
+
+    fn dollars(&self) -> f64 {
+        self.cents as f64 / CENTS_PER_DOLLAR
+    }
+}
+
+impl Money {
+    fn series_of(&self, drive: &str) -> Vec<Series> {
+        let per_pattern = AccessPattern::ALL.into_iter().flat_map(|pattern| {
+            let stem = format!("{drive}.{}", pattern.label());
+            [
+                Series::new(format!("{stem}.mb_s"), "KB", "MB/s"),
+                Series::new(format!("{stem}.per_dollar"), "KB", "MB/s/$"),
+            ]
+        });
+        let by_capacity = Series::new(format!("{drive}.dollars_per_gb"), "", "$/GB");
+        per_pattern.chain([by_capacity]).collect()
+    }
+
+    fn quotients(&self) -> Vec<Series> {
+        let series = self.quotients.iter().map(|(name, quotient)| Series {
+            points: vec![(1.0, quotient.of / quotient.by)],
+            ..Series::new(format!("quotient.{name}"), "", "")
+        });
+        series.collect()
+    }
+
+    fn check_drive(&self, name: &str, drive: &PricedSet) -> Result<(), String> {
+        let whole = drive.profile(name)?.geometry.capacity();
+        if drive.cents == 0 {
+            return Err(format!("`cents` of drive `{name}` is 0; nothing is free"));
+        }
+        if self.flash_capacity < ByteCount::mib(4) || self.flash_capacity > whole {
+            return Err(format!("`flash_capacity` must be from 4 MiB to {whole}, of `{name}`"));
+        }
+        Ok(())
+    }
+}
+
+impl Measurement for Money {
+    fn check(&self) -> Result<(), String> {
+        if self.drives.is_empty() {
+            return Err("`drives` is empty; name at least one".into());
+        }
+        self.drives.iter().try_for_each(|(name, drive)| self.check_drive(name, drive))?;
+        let is_price = |price: f64| price.is_finite() && price > 0.0;
+        let odd = self.quotients.iter().find(|(_, it)| !is_price(it.of) || !is_price(it.by));
+        if let Some((name, _)) = odd {
+            return Err(format!("`of` and `by` of quotient `{name}` must be above 0"));
+        }
+        let rises = self.request_bytes.windows(2).all(|pair| pair[0] < pair[1]);
+        let fits = |size: &ByteCount| {
+            (512..=REQUEST_BYTES_MAX).contains(&size.0) && size.0.is_multiple_of(512)
+        };
+        if self.request_bytes.is_empty() || !rises || !self.request_bytes.iter().all(fits) {
+            return Err("`request_bytes` must rise, in sectors of 512, up to 16 MiB".into());
+        }
+        if !(1..=DEPTH_MAX).contains(&self.queue_depth) || self.request_count == 0 {
+            return Err(format!("`queue_depth` is from 1 to {DEPTH_MAX}, `request_count` above 0"));
+        }
+        Ok(())
+    }
+
+    fn targets(&self) -> Vec<String> {
+        self.drives.values().map(|drive| drive.base.clone()).collect()
+    }
+
+    fn step_targets(&self, index: usize) -> Vec<String> {
+        let drive = index.checked_sub(1).map(|index| self.targets().swap_remove(index));
+        drive.into_iter().collect()
+    }
+
+    fn series_names(&self) -> Vec<String> {
+        let of_drives = self.drives.keys().flat_map(|drive| self.series_of(drive));
+        self.quotients().into_iter().chain(of_drives).map(|series| series.name).collect()
+    }
+
+    fn steps(&self) -> Vec<String> {
+        std::iter::once("arithmetic".to_owned()).chain(self.drives.keys().cloned()).collect()
+    }
+
+    fn run_step(&self, index: usize, bench: &mut Bench<'_>) -> Result<Vec<Series>, LabError> {
+        let Some(index) = index.checked_sub(1) else { return Ok(self.quotients()) };
+        let (name, drive) = self.drives.iter().nth(index).expect("a step is a drive");
+        let profile = drive.profile(name).map_err(|error| LabError::step(name, &error))?;
+        let scale = Scale {
+            flash_capacity: self.flash_capacity,
+            disk_capacity: None,
+            request_count: self.request_count,
+            disk_request_count: None,
+            point_bytes: ByteCount(u64::MAX),
+            local_duration: Nanos::from_seconds(1),
+            disk_file: None,
+        };
+        let (sizes, queue_depth) = (&self.request_bytes, self.queue_depth);
+        let rates = bench.with_profile(name, &profile, &scale, |subject, observer| {
+            let mut rates = Vec::new();
+            for pattern in AccessPattern::ALL {
+                for size in sizes {
+                    let order = PointOrder { pattern, request_bytes: size.0, queue_depth };
+                    rates.push(subject.measure(order, &scale, observer)?.medians.bytes_per_second);
+                }
+            }
+            Ok(rates)
+        })?;
+        let mut series = self.series_of(name);
+        for (pair, rates) in series.chunks_mut(2).zip(rates.chunks(self.request_bytes.len())) {
+            for (size, rate) in self.request_bytes.iter().zip(rates) {
+                let (x, mb_s) = (size.0 as f64 / 1024.0, rate / 1e6);
+                pair[0].points.push((x, mb_s));
+                pair[1].points.push((x, mb_s / drive.dollars()));
+            }
+        }
+        let by_capacity = series.last_mut().expect("there are series");
+        let gigabytes = profile.geometry.capacity().0 as f64 / 1e9;
+        by_capacity.points.push((1.0, drive.dollars() / gigabytes));
+        Ok(series)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "request_bytes = ['16KiB', '1MiB']\nqueue_depth = 32\nrequest_count = 10\n\
+        flash_capacity = '64MiB'\n\
+        [drives.two]\nbase = 'array:stripe:sim:toshiba-320*2'\ncents = 25998\n\
+        [drives.one]\nbase = 'sim:ocz-core'\ncents = 23099\n\
+        [quotients.by-gigabyte]\nof = 16\nby = 0.33\n";
+
+    fn kind(text: &str) -> Money {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn prices_are_divided_and_arrays_are_drives() {
+        let money = kind(TEXT);
+        assert_eq!(money.check(), Ok(()));
+        assert_eq!(money.steps(), ["arithmetic", "one", "two"]);
+        assert_eq!(money.step_targets(2), ["array:stripe:sim:toshiba-320*2"]);
+        assert!(money.step_targets(0).is_empty());
+        assert!((money.quotients()[0].points[0].1 - 48.48).abs() < 0.01);
+        assert_eq!(money.series_names().len(), 1 + 2 * 9);
+        assert!((money.drives["two"].dollars() - 259.98).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named() {
+        let wrong = |from: &str, to: &str| kind(&TEXT.replace(from, to)).check().unwrap_err();
+        assert!(wrong("cents = 23099", "cents = 0").contains("`one`"));
+        assert!(wrong("by = 0.33", "by = 0").contains("`by-gigabyte`"));
+        assert!(wrong("'sim:ocz-core'", "'ocz-core'").contains("write sim:NAME"));
+        assert!(wrong("['16KiB', '1MiB']", "['1MiB', '16KiB']").contains("`request_bytes`"));
+        assert!(wrong("queue_depth = 32", "queue_depth = 0").contains("`queue_depth`"));
+        assert!(wrong("'64MiB'", "'1MiB'").contains("`flash_capacity`"));
+    }
+}
