@@ -98,6 +98,21 @@ fn joins_on_a_simulated_drive_take_the_same_time_every_time() {
 }
 
 #[test]
+fn joins_tell_what_their_drive_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let measure = format!("{JOIN}{CPU}");
+    let told = outcome(folder.path(), &measure, FLASH);
+    assert!(!told.energy.is_empty());
+    for step in &told.energy {
+        // ocz-core: 0.5 W idle and 2 W while it works.
+        let watts = step.energy.mean_watts.unwrap();
+        assert!((0.5..2.0).contains(&watts), "{}: {watts} W", step.step);
+    }
+    let without = FLASH.replace("ocz-core", "toshiba-320");
+    assert!(outcome(folder.path(), &measure, &without).energy.is_empty(), "it tells none");
+}
+
+#[test]
 fn requests_of_a_page_are_as_many_as_pages_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let measure = JOIN.replace("page_over = 2", "requests = 'pages'");

@@ -9,6 +9,7 @@ use super::drive::{DriveVariant, Drives};
 use super::site::{cancelled, fill};
 use crate::error::LabError;
 use nandu_base::{ByteCount, Rng};
+use nandu_device::{Device, MeteredDevice};
 use nandu_drives::profile::SimOptions;
 use nandu_external::{ExternalError, Io, on_one_clock};
 use nandu_storage::Volume;
@@ -65,7 +66,12 @@ pub(super) fn volumes_of(
         let is_filled = profile.needs_filling().map_err(|error| LabError::step(step, &error))?;
         let capacity = if is_filled { Some(scale.flash) } else { scale.disk };
         let options = SimOptions { capacity, seed: seeds.next_u64(), keep_data: scale.keeps_data };
-        let mut device = profile.open(options).map_err(|error| LabError::step(step, &error))?;
+        let device = profile.open(options).map_err(|error| LabError::step(step, &error))?;
+        // Of several on one clock none knows how long it rested at the end.
+        let mut device: Box<dyn Device + Send> = match drives {
+            [_] => Box::new(MeteredDevice::tallied(device, bench.power.clone())),
+            _ => device,
+        };
         if is_filled {
             fill(device.as_mut(), step, bench.observer)?;
         }

@@ -31,7 +31,7 @@ use super::site::{SiteDrive, SiteDrives, check_cancelled, check_drives};
 use crate::error::LabError;
 use crate::outcome::Series;
 use nandu_base::{ByteCount, Nanos, Permutation, Rng, to_index, to_u32};
-use nandu_device::{Device, Request};
+use nandu_device::{Device, MeteredDevice, Request};
 use nandu_drives::profile::SimOptions;
 use nandu_probe::{Area, Preparation, ProbeError, prepare, text};
 use serde::{Deserialize, Serialize};
@@ -338,7 +338,9 @@ impl Subject {
         let failed = |why: String| LabError::step(&label, &why);
         let profile = drive.profile(name).map_err(failed)?;
         let options = SimOptions { capacity: drive.capacity, seed, keep_data: false };
-        let mut device = profile.open(options).map_err(|error| failed(error.to_string()))?;
+        let device = profile.open(options).map_err(|error| failed(error.to_string()))?;
+        let mut device: Box<dyn Device + Send> =
+            Box::new(MeteredDevice::tallied(device, bench.power.clone()));
         if profile.needs_filling().map_err(|error| failed(error.to_string()))? {
             let area = Area { length: Some(file), ..Area::default() };
             match prepare(device.as_mut(), &Preparation::fill_of(area), &mut *bench.observer) {

@@ -44,7 +44,7 @@ use crate::outcome::Series;
 use backed::{Backed, FileSystem};
 use measured::{Measured, Tables};
 use nandu_base::{ByteCount, Rng, to_u32};
-use nandu_device::Device;
+use nandu_device::{Device, MeteredDevice};
 use nandu_drives::profile::{Profile, SimOptions};
 use nandu_drives::shrunk::shrunk;
 use nandu_probe::text;
@@ -198,8 +198,9 @@ impl JoinComparison {
         let capacity =
             drive.capacity.map(|capacity| ByteCount(capacity.0 / over / 65_536 * 65_536));
         let options = SimOptions { capacity, seed, keep_data: false };
+        let device = profile.open(options).map_err(|error| LabError::step(step, &error))?;
         let mut device: Box<dyn Device + Send> =
-            profile.open(options).map_err(|error| LabError::step(step, &error))?;
+            Box::new(MeteredDevice::tallied(device, bench.power.clone()));
         if profile.needs_filling().map_err(|error| LabError::step(step, &error))? {
             fill(device.as_mut(), step, bench.observer)?;
         }
@@ -252,7 +253,11 @@ impl JoinComparison {
         (profile, drive): (&Profile, &SiteDrive),
         page_bytes: u64,
     ) -> Result<DeviceCosts, LabError> {
-        let mut other = self.open(bench, step, (profile, drive), page_bytes)?;
+        // What is measured for the model is no energy of the join.
+        let power = std::mem::take(&mut bench.power);
+        let other = self.open(bench, step, (profile, drive), page_bytes);
+        bench.power = power;
+        let mut other = other?;
         let memory = self.memory.iter().max().expect("it was checked");
         let largest = ByteCount(memory.0 / 2 / u64::from(self.over));
         let span = ByteCount(other.info().geometry.capacity().0 / 4);

@@ -19,8 +19,8 @@ use super::processor::{Cpu, Meter, Processor};
 use crate::error::LabError;
 use nandu_base::{ByteCount, Nanos, Rng};
 use nandu_device::{
-    Completion, Counters, Device, DeviceError, DeviceInfo, EnergyParts, IoBuffer, Operation,
-    Rejected, Request,
+    Completion, Counters, Device, DeviceError, DeviceInfo, EnergyParts, IoBuffer, MeteredDevice,
+    Operation, Rejected, Request,
 };
 use nandu_drives::profile::SimOptions;
 use std::collections::{BTreeMap, VecDeque};
@@ -45,7 +45,9 @@ pub(crate) fn metered_site(
     let seed = Rng::for_part(bench.seed, step).next_u64();
     let options = SimOptions { capacity: drive.capacity, seed, keep_data: false };
     let opened = profile.open(options);
-    let mut device = opened.map_err(|error| LabError::step(step, &error))?;
+    let device = opened.map_err(|error| LabError::step(step, &error))?;
+    let mut device: Box<dyn Device + Send> =
+        Box::new(MeteredDevice::tallied(device, bench.power.clone()));
     if profile.needs_filling().map_err(|error| LabError::step(step, &error))? {
         fill(device.as_mut(), step, bench.observer)?;
     }
