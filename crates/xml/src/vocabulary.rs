@@ -4,6 +4,7 @@
 //! 2. A name is in memory once, whoever copies the vocabulary.
 
 use crate::varint;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ pub(crate) const XML_NAMESPACE: &str = "http://www.w3.org/XML/1998/namespace";
 pub struct NameId(pub u32);
 
 /// A name as it is written, and what its prefix stands for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Name {
     /// What stands before the colon; mostly nothing.
     pub prefix: String,
@@ -30,6 +31,25 @@ pub struct Name {
 pub struct Vocabulary {
     names: Vec<Arc<Name>>,
     ids: BTreeMap<Arc<Name>, NameId>,
+}
+
+/// Shorter ones first: lengths tell most names apart without a look at their bytes, of which namespaces have many
+/// alike. An editor looks all names of its document up when it begins.
+impl Ord for Name {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let lengths = |name: &Self| (name.local.len(), name.prefix.len(), name.namespace.len());
+        lengths(self)
+            .cmp(&lengths(other))
+            .then_with(|| self.local.cmp(&other.local))
+            .then_with(|| self.prefix.cmp(&other.prefix))
+            .then_with(|| self.namespace.cmp(&other.namespace))
+    }
+}
+
+impl PartialOrd for Name {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 impl Name {
