@@ -139,7 +139,7 @@ fn chips_in(profile: &Profile, capacity: ByteCount) -> Option<NandConfig> {
 }
 
 /// Erase blocks of a whole drive, and how many erases each stands; none without chips of its own.
-pub(super) fn chips_of(profile: &Profile) -> Option<(u64, u64)> {
+pub(crate) fn chips_of(profile: &Profile) -> Option<(u64, u64)> {
     let nand = chips_in(profile, profile.geometry.capacity())?;
     let endurance = u64::from(nand.rules.endurance);
     (endurance > 0).then(|| (u64::from(nand.geometry.erase_block_count()), endurance))
@@ -166,7 +166,7 @@ fn tells_wear(profile: &Profile) -> bool {
 }
 
 /// Erase blocks that were worn between two readings.
-fn wear_between(profile: &Profile, before: &Counters, after: &Counters) -> Option<f64> {
+pub(crate) fn wear_between(profile: &Profile, before: &Counters, after: &Counters) -> Option<f64> {
     let (before, after) = (before.flash?, after.flash?);
     let commands = after.commands.since(&before.commands);
     let erases = commands.total(FlashOperation::Erase) as f64;

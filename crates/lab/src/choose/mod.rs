@@ -17,6 +17,7 @@ mod measure;
 mod verdict;
 
 pub use measure::{Load, Measured, Point, TraceLoad, YcsbChoice};
+pub(crate) use measure::{chips_of, wear_between};
 pub use verdict::{Answer, Verdict, WhyMany};
 
 use crate::run::RunObserver;

@@ -1,8 +1,7 @@
-//! What machines drew, and how much work that was for a joule: S004, sections 2 and 6.3, table 2.
+//! What machines drew, and how much work that was for a joule: S004, section 6.3, table 2.
 //!
 //! ```text
 //!   [measure.measured.NAME]   hours, idle_kwh, runs = { NAME = { operation_count, kwh } }
-//!   [measure.per_watt.NAME]   operations_per_second, watts
 //!   [measure.simulated]       the keys of the kind `tpox`, with `hosts`
 //! ```
 //!
@@ -12,8 +11,7 @@
 //!   the unit of S004's table 2, 3.6 times as much); `RUN` is `idle`, too;
 //! - `rho` (power of the first of `compared` over that of the second, idle), `RUN.efficiency.idle_power`
 //!   (work for a joule of the first over that of the second, as S004 computes it from rho) and
-//!   `RUN.efficiency.energy` (the same from what both used at work);
-//! - `per_watt.NAME`: operations a second for a watt.
+//!   `RUN.efficiency.energy` (the same from what both used at work).
 //!
 //! Of what is simulated, the series of `tpox`, and `DRIVE.idle.watts` and `DRIVE.idle.per_joule` of an hour
 //! without work, at 1.
@@ -27,9 +25,7 @@ use crate::error::LabError;
 use crate::outcome::Series;
 use nandu_base::Nanos;
 use nandu_device::EnergyReport;
-use nandu_energy::model::{
-    efficiency_from_energy, efficiency_from_idle_power, operations_per_second_and_watt,
-};
+use nandu_energy::model::{efficiency_from_energy, efficiency_from_idle_power};
 use nandu_energy::{ProcessorUse, RunEnergy};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -50,9 +46,6 @@ pub struct Energy {
     /// To how many places rho is rounded before it is used; not at all if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rho_places: Option<u8>,
-    /// Rates of operations and the power that they take.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub per_watt: BTreeMap<String, Rate>,
     /// Simulated drives beside them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulated: Option<TpoxMix>,
@@ -78,16 +71,6 @@ pub struct MeasuredRun {
     pub operation_count: f64,
     /// Energy of the whole run.
     pub kwh: f64,
-}
-
-/// Operations and the power that they take.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Rate {
-    /// Operations in a second.
-    pub operations_per_second: f64,
-    /// Power while they are done.
-    pub watts: f64,
 }
 
 impl MeasuredMachine {
@@ -150,10 +133,6 @@ impl Energy {
             let by_energy = efficiency_from_energy(energies[0], energies[1]);
             add(format!("{name}.efficiency.energy"), "", by_energy);
         }
-        for (name, rate) in &self.per_watt {
-            let value = operations_per_second_and_watt(rate.operations_per_second, rate.watts);
-            add(format!("per_watt.{name}"), "1/s/W", value);
-        }
         series
     }
 
@@ -209,10 +188,6 @@ impl Measurement for Energy {
                 above_zero("kwh", run.kwh)?;
             }
         }
-        for rate in self.per_watt.values() {
-            above_zero("operations_per_second", rate.operations_per_second)?;
-            above_zero("watts", rate.watts)?;
-        }
         self.simulated.as_ref().map_or(Ok(()), |mix| {
             if mix.drives.is_empty() {
                 return Err("`simulated` has no `drives`; name at least one".into());
@@ -265,8 +240,7 @@ mod tests {
 
     const TEXT: &str = "compared = ['flash', 'disk']\nrho_places = 2\n\
         [measured.flash]\nhours = 1\nidle_kwh = 0.053\nruns = { io = { operation_count = 72240, kwh = 0.085 } }\n\
-        [measured.disk]\nhours = 1\nidle_kwh = 0.055\nruns = { io = { operation_count = 22810, kwh = 0.062 } }\n\
-        [per_watt.reads]\noperations_per_second = 2800\nwatts = 0.9\n";
+        [measured.disk]\nhours = 1\nidle_kwh = 0.055\nruns = { io = { operation_count = 22810, kwh = 0.062 } }\n";
 
     #[test]
     fn table_2_has_both_efficiencies_and_both_units() {
@@ -283,8 +257,36 @@ mod tests {
         assert!((value("measured.flash.io.per_joule") - 0.236).abs() < 1e-3);
         assert_eq!(value("measured.flash.idle.per_joule"), 0.0);
         assert!((value("measured.flash.idle.watts") - 53.0).abs() < 1e-9);
-        assert!((value("per_watt.reads") - 3111.0).abs() < 1.0);
         assert_eq!(kind.series_names().len(), series.len());
+    }
+
+    /// That the table was typed in as it is printed: each mean power lies between the least and the most that it
+    /// prints, and a kWh of it is 3.6 of its units.
+    #[test]
+    fn the_means_of_table_2_lie_between_the_least_and_the_most_power() {
+        let experiment = crate::catalog::load("s004/table-2").unwrap();
+        let crate::kind::ExperimentKind::Energy(kind) = &experiment.measure else {
+            panic!("another kind")
+        };
+        let series = kind.arithmetic();
+        let value = |name: &str| {
+            let found = series.iter().find(|series| series.name == name);
+            found.unwrap_or_else(|| panic!("no series {name}")).points[0].1
+        };
+        for (run, [least, most]) in [
+            ("flash.idle", [52.1, 55.0]),
+            ("flash.cpu", [49.5, 84.6]),
+            ("flash.io", [48.8, 92.8]),
+            ("disk.idle", [53.9, 65.0]),
+            ("disk.cpu", [53.7, 87.9]),
+            ("disk.io", [53.7, 94.7]),
+        ] {
+            let watts = value(&format!("measured.{run}.watts"));
+            assert!((least..=most).contains(&watts), "{run}: {watts}");
+            let [right, as_published] = ["per_joule", "per_joule_as_published"]
+                .map(|unit| value(&format!("measured.{run}.{unit}")));
+            assert!((as_published - 3.6 * right).abs() < 1e-9, "{run}: {as_published}, {right}");
+        }
     }
 
     #[test]

@@ -14,6 +14,9 @@
 //!   DRIVE.VARIANT.4k.us             mean time of a block
 //!   DRIVE.VARIANT.4k.of_smallest    MB/s over those of the smallest file
 //!   DRIVE.VARIANT.4k.extra_percent  bytes read from the drive beyond the file's, of whole passes
+//!   DRIVE.VARIANT.4k.watts          mean power of the drive, where its profile tells it
+//!   DRIVE.VARIANT.4k.per_joule      blocks for a joule of it: blocks a second for a watt (section 2.2)
+//!   DRIVE.VARIANT.4k.years          until the whole drive's erase blocks are worn out, if this went on
 //!   DRIVE.VARIANT, .us              the largest file, by size of the block
 //!   FORMULA.us                      t(b) = fixed + b / F, by size of the block
 //! ```
@@ -28,11 +31,12 @@ use super::Measurement;
 use super::bench::{AccessPattern, Bench};
 use super::site::page_cache::Cached;
 use super::site::{SiteDrive, SiteDrives, check_cancelled, check_drives};
+use crate::choose::{chips_of, wear_between};
 use crate::error::LabError;
 use crate::outcome::Series;
 use nandu_base::{ByteCount, Nanos, Permutation, Rng, to_index, to_u32};
-use nandu_device::{Device, MeteredDevice, Request};
-use nandu_drives::profile::SimOptions;
+use nandu_device::{Counters, Device, EnergyReport, MeteredDevice, Request};
+use nandu_drives::profile::{Profile, SimOptions};
 use nandu_probe::{Area, Preparation, ProbeError, prepare, text};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -45,6 +49,8 @@ const HEATING_BYTES: u64 = 128 << 10;
 const REQUESTS_BETWEEN_LOOKS: u64 = 4096;
 /// So long a drive is left alone before a point.
 const SETTLING: Nanos = Nanos::from_seconds(10);
+/// 8,766 hours.
+pub(super) const YEAR_SECONDS: f64 = 8766.0 * 3600.0;
 /// The unit of formulas that the paper prints.
 const MICROS: f64 = 1e6;
 
@@ -110,6 +116,12 @@ pub struct AccessTime {
 }
 
 impl AccessTime {
+    /// Whether such a time can be.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.fixed_us.is_finite() && self.fixed_us >= 0.0 && self.bytes_per_second > 0.0
+    }
+
     /// The time of a block, in us.
     #[must_use]
     pub fn of(&self, block: ByteCount) -> f64 {
@@ -119,7 +131,7 @@ impl AccessTime {
 
 /// The names of the series of a step, without points.
 struct StepSeries {
-    by_file: [Series; 4],
+    by_file: [Series; 7],
     by_block: [Series; 2],
 }
 
@@ -133,6 +145,9 @@ impl StepSeries {
                 series(format!("{by_file}.us"), "us"),
                 series(format!("{by_file}.of_smallest"), ""),
                 series(format!("{by_file}.extra_percent"), "%"),
+                series(format!("{by_file}.watts"), "W"),
+                series(format!("{by_file}.per_joule"), "1/J"),
+                series(format!("{by_file}.years"), "years"),
             ],
             by_block: [series(stem.to_owned(), "MB/s"), series(format!("{stem}.us"), "us")],
         }
@@ -150,6 +165,10 @@ struct Point {
     elapsed: Nanos,
     /// Bytes read from the drive, if all of the file's were asked for.
     read: Option<u64>,
+    /// What the drive alone drew, if its profile tells.
+    energy: Option<EnergyReport>,
+    /// Years until its erase blocks are worn out, of writes to flash.
+    years: Option<f64>,
 }
 
 struct FileStep<'a> {
@@ -243,9 +262,8 @@ impl Measurement for FileSystem {
         }
         self.variants.iter().try_for_each(|(name, variant)| self.check_variant(name, variant))?;
         self.drives.iter().try_for_each(|(name, drive)| self.check_drive(name, drive))?;
-        for (name, AccessTime { fixed_us, bytes_per_second }) in &self.formulas {
-            let is_sound = fixed_us.is_finite() && *fixed_us >= 0.0 && *bytes_per_second > 0.0;
-            if !is_sound || self.drives.contains_key(name) {
+        for (name, formula) in &self.formulas {
+            if !formula.is_sound() || self.drives.contains_key(name) {
                 return Err(format!("formula `{name}` has times and rates, and no drive's name"));
             }
         }
@@ -297,12 +315,16 @@ impl Measurement for FileSystem {
         let mut found = StepSeries::of(&step.stem, step.block);
         let mut first = None;
         for &file in files {
-            let Point { bytes, requests, elapsed, read } = subject.measure(bench, step, file)?;
+            let point = subject.measure(bench, step, file)?;
+            let Point { bytes, requests, elapsed, read, ref energy, years } = point;
             let rate = bytes as f64 / 1e6 / elapsed.as_seconds_f64();
             let micros = elapsed.0 as f64 / 1e3 / requests as f64;
             let first = *first.get_or_insert(rate);
             let extra = read.map(|read| (read as f64 / bytes as f64 - 1.0) * 100.0);
-            let values = [Some(rate), Some(micros), Some(rate / first), extra];
+            let watts = energy.as_ref().and_then(|energy| energy.mean_watts);
+            let per_joule = energy.as_ref().and_then(|energy| energy.operations_per_joule);
+            let values =
+                [Some(rate), Some(micros), Some(rate / first), extra, watts, per_joule, years];
             for (series, value) in found.by_file.iter_mut().zip(values) {
                 series.points.extend(value.map(|value| (file.0 as f64, value)));
             }
@@ -317,6 +339,7 @@ impl Measurement for FileSystem {
 /// A drive behind its page cache, and the present.
 struct Subject {
     device: Cached,
+    profile: Profile,
     now: Nanos,
     /// Bytes of a file that a block of pointers maps; 0 where there are none.
     mapped_bytes: u64,
@@ -353,7 +376,7 @@ impl Subject {
         let order = drive.page_cache.as_ref().expect("it was checked");
         let device = order.before(device, false).map_err(failed)?;
         let (now, mapped_bytes) = (device.now(), order.indirect_maps.0);
-        Ok(Self { device, now, mapped_bytes, sector_bytes, seed, label })
+        Ok(Self { device, profile, now, mapped_bytes, sector_bytes, seed, label })
     }
 
     fn measure(
@@ -381,12 +404,13 @@ impl Subject {
         let order = Permutation::new(block_count, self.seed ^ file.0);
         let copying = Nanos(variant.page_copy_ns * (block.0 / PAGE_BYTES));
         let (mut start, before) = (self.now, self.read_bytes());
+        let mut before_timed = self.counters();
         for index in 0..end {
             if index.is_multiple_of(REQUESTS_BETWEEN_LOOKS) {
                 check_cancelled(bench)?;
             }
             if index == timed_from {
-                start = self.now;
+                (start, before_timed) = (self.now, self.counters());
             }
             let place = match variant.pattern {
                 AccessPattern::SequentialRead | AccessPattern::SequentialWrite => index,
@@ -406,7 +430,13 @@ impl Subject {
         let is_read = is_whole && !variant.pattern.writes();
         let read = is_read.then(|| self.read_bytes() - before);
         let requests = end - timed_from;
-        Ok(Point { bytes: requests * block.0, requests, elapsed, read })
+        let after = self.counters();
+        let energies = after.energy.zip(before_timed.energy);
+        let energy = energies.map(|(after, before)| {
+            EnergyReport::of_model(&after.since(&before), elapsed, requests)
+        });
+        let years = self.years(elapsed, &before_timed, &after);
+        Ok(Point { bytes: requests * block.0, requests, elapsed, read, energy, years })
     }
 
     /// Rule 1: what is dirty is written, and the drive's own cache holds what lies behind the file.
@@ -445,9 +475,22 @@ impl Subject {
         Ok(())
     }
 
+    /// What the drive has counted so far.
+    fn counters(&self) -> Counters {
+        self.device.lock().drive().counters()
+    }
+
+    /// Years until all erase blocks of the whole drive are worn out, if all went on as in `elapsed`.
+    fn years(&self, elapsed: Nanos, before: &Counters, after: &Counters) -> Option<f64> {
+        let (erase_blocks, endurance) = chips_of(&self.profile)?;
+        let worn = wear_between(&self.profile, before, after).filter(|worn| *worn > 0.0)?;
+        let erases = erase_blocks as f64 * endurance as f64;
+        Some(erases / worn * elapsed.as_seconds_f64() / YEAR_SECONDS)
+    }
+
     /// Bytes that the drive has read.
     fn read_bytes(&self) -> u64 {
-        self.device.lock().drive().counters().reads.byte_count
+        self.counters().reads.byte_count
     }
 }
 
@@ -479,6 +522,13 @@ mod tests {
         request_count_max = 20
         warm_up_count = 40
         drives = ['disk']
+        [variants.worn]
+        pattern = 'random_write'
+        sync = true
+        request_count_max = 100
+        warm_up_count = 64
+        block_bytes = ['4KiB']
+        drives = ['flash']
         [formulas.textbook]
         fixed_us = 230.0
         bytes_per_second = 65000000.0
@@ -510,7 +560,7 @@ mod tests {
     fn files_are_read_and_written_by_size_and_block() {
         let kind: FileSystem = toml::from_str(SMALL).unwrap();
         assert_eq!(kind.check(), Ok(()));
-        assert_eq!(kind.steps().len(), 2 * 3 + 2 + 1, "two drives, writes on one, formulas");
+        assert_eq!(kind.steps().len(), 2 * 3 + 2 + 1 + 1, "two drives, writes on each, formulas");
         let all = run_all(&kind);
         let names: Vec<String> = all.keys().cloned().collect();
         let mut said = kind.series_names();
@@ -531,6 +581,21 @@ mod tests {
         assert!(at("disk.hot.4k.us", 16 << 20) > at("flash.hot.4k.us", 16 << 20));
         assert_eq!(at("disk.few.4k.extra_percent", 16 << 20), None, "no whole pass");
         assert_eq!(at("disk.few.4k.of_smallest", 8 << 20), Some(1.0));
+        // Flash draws its 0.9 W whenever it reads; a disk draws no less than idle and no more than seeking.
+        let watts = at("flash.cold.4k.watts", 16 << 20).unwrap();
+        assert!((0.85..=0.9 + 1e-6).contains(&watts), "{watts}");
+        let joules = found * 1e-6 * at("flash.cold.4k.watts", 16 << 20).unwrap();
+        let per_joule = at("flash.cold.4k.per_joule", 16 << 20).unwrap();
+        assert!((per_joule * joules - 1.0).abs() < 1e-6, "{per_joule} blocks, {joules} J for one");
+        assert_eq!(at("flash.cold.4k.years", 16 << 20), None, "reads wear nothing");
+        assert_eq!(at("disk.few.4k.years", 16 << 20), None, "nor does a disk wear");
+        // A chunk of 1 MiB for each write, of a drive of 32 GB whose erase blocks stand 100,000 erases.
+        let seconds = at("flash.worn.4k.us", 16 << 20).unwrap() / 1e6;
+        let oracle = 32e9 * 1.04 / f64::from(1 << 20) * 1e5 * seconds / YEAR_SECONDS;
+        let years = at("flash.worn.4k.years", 16 << 20).unwrap();
+        assert!((0.85..1.2).contains(&(years / oracle)), "{years} for {oracle}");
+        let watts = at("disk.few.4k.watts", 16 << 20).unwrap();
+        assert!((7.5..=12.5).contains(&watts), "{watts}");
     }
 
     #[test]

@@ -1,26 +1,32 @@
 //! How long a page may rest before it is cheaper to read it again than to keep it: the five-minute rule (Gray
-//! and Putzolu, SIGMOD 1987; Graefe, `DaMoN` 2007), for every pair of what keeps pages and what they are
-//! read from.
+//! and Putzolu, SIGMOD 1987; Graefe, `DaMoN` 2007 and CACM 2009), for pairs of what keeps pages and what they
+//! are read from.
 //!
 //! ```text
 //!   a page a second    costs  price of a drive / pages that it reads in a second
 //!   a page kept        costs  bytes of a page x price of the memory / bytes of the memory
 //!   break-even         seconds between two uses at which both cost the same: their ratio
+//!
+//!   [measure.drives.NAME]     base, set, cents      simulated
+//!                             access, cents         as somebody describes it: t(b) = fixed + b / F, one at a time
+//!   [measure.memories.NAME]   bytes, cents, drives  `drives`: those that lie below it, all unless said
 //! ```
 //!
 //! One step for each drive, with series by the size of a page, in KB:
 //!
-//! - `DRIVE.reads_s`: pages that it reads anywhere in a second, as it is simulated;
-//! - `DRIVE.MEMORY.break_even_s`: the break-even.
+//! - `DRIVE.reads_s`: pages that it reads anywhere in a second, as it is simulated or described;
+//! - `DRIVE.MEMORY.break_even_s`: the break-even, of each drive below that memory.
 //!
 //! 1. Prices stand in the experiment, each with its source; nothing costs by itself.
+//! 2. A drive is either simulated or described; both go into one formula.
 
 use super::Measurement;
 use super::bench::{AccessPattern, Bench, PointOrder, Scale};
+use super::drive::DriveVariant;
+use super::file_system::AccessTime;
 use crate::error::LabError;
 use crate::outcome::Series;
 use nandu_base::{ByteCount, Nanos};
-use nandu_drives::profile::Profile;
 use nandu_probe::text;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -50,12 +56,19 @@ pub struct FiveMinutes {
     pub flash_capacity: ByteCount,
 }
 
-/// A simulated drive and its price.
+/// A drive and its price.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PricedDrive {
-    /// Which one, as `sim:NAME`.
-    pub base: String,
+    /// Which one is simulated, as `sim:NAME`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
+    /// Keys of its profile with other values.
+    #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
+    pub set: toml::Table,
+    /// How long it takes for a page, where somebody describes it and it is not simulated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<AccessTime>,
     /// What the whole of it costs, in cents.
     pub cents: u64,
 }
@@ -69,18 +82,46 @@ pub struct PricedMemory {
     pub bytes: ByteCount,
     /// What they cost, in cents.
     pub cents: u64,
+    /// The drives that pages are read from where they are not kept here; all if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drives: Vec<String>,
 }
 
 impl PricedDrive {
-    fn profile(&self, name: &str) -> Result<Profile, String> {
-        let stem = self.base.strip_prefix("sim:").ok_or_else(|| {
-            format!("`base` of drive `{name}` is `{}`; write sim:NAME", self.base)
-        })?;
-        Profile::load(stem).map_err(|error| error.to_string())
+    /// The drive that is simulated; none of one that is described.
+    fn simulated(&self) -> Option<DriveVariant> {
+        let base = self.base.clone()?;
+        Some(DriveVariant { base, set: self.set.clone() })
+    }
+
+    fn check(&self, name: &str, flash_capacity: ByteCount) -> Result<(), String> {
+        if self.cents == 0 {
+            return Err(format!("`cents` of drive `{name}` is 0; nothing is free"));
+        }
+        match (self.simulated(), &self.access) {
+            (Some(drive), None) => {
+                let whole = drive.profile(name)?.geometry.capacity();
+                if flash_capacity < ByteCount::mib(4) || flash_capacity > whole {
+                    let limits = format!("from 4 MiB to {whole}, of `{name}`");
+                    return Err(format!("`flash_capacity` must be {limits}"));
+                }
+                Ok(())
+            }
+            (None, Some(access)) if access.is_sound() && self.set.is_empty() => Ok(()),
+            (None, Some(_)) => {
+                Err(format!("`access` of drive `{name}` has times and rates, and no `set` beside"))
+            }
+            _ => Err(format!("drive `{name}` has `base` or `access`, and not both")),
+        }
     }
 }
 
 impl PricedMemory {
+    /// Whether drive `name` lies below it.
+    fn lies_over(&self, name: &str) -> bool {
+        self.drives.is_empty() || self.drives.iter().any(|below| below == name)
+    }
+
     /// Seconds after which a page that is read `reads_s` times a second from a drive of `drive_cents` is
     /// cheaper to read than to keep.
     fn break_even_s(&self, page: ByteCount, drive_cents: u64, reads_s: f64) -> f64 {
@@ -93,9 +134,45 @@ impl PricedMemory {
 impl FiveMinutes {
     fn series_of(&self, drive: &str) -> Vec<Series> {
         let mut series = vec![Series::new(format!("{drive}.reads_s"), "KB", "1/s")];
-        let of = |memory: &String| Series::new(format!("{drive}.{memory}.break_even_s"), "KB", "s");
-        series.extend(self.memories.keys().map(of));
+        let of = |(memory, _): (&String, &PricedMemory)| {
+            Series::new(format!("{drive}.{memory}.break_even_s"), "KB", "s")
+        };
+        series.extend(self.memories_over(drive).map(of));
         series
+    }
+
+    /// The memories that keep what lies on `drive`.
+    fn memories_over(&self, drive: &str) -> impl Iterator<Item = (&String, &PricedMemory)> {
+        self.memories.iter().filter(move |(_, memory)| memory.lies_over(drive))
+    }
+
+    /// Pages of each size that a drive reads in a second, one that is simulated.
+    fn simulate(
+        &self,
+        name: &str,
+        drive: &DriveVariant,
+        bench: &mut Bench<'_>,
+    ) -> Result<Vec<f64>, LabError> {
+        let profile = drive.profile(name).map_err(|error| LabError::step(name, &error))?;
+        let scale = Scale {
+            flash_capacity: self.flash_capacity,
+            disk_capacity: None,
+            request_count: self.request_count,
+            disk_request_count: None,
+            point_bytes: ByteCount(u64::MAX),
+            local_duration: Nanos::from_seconds(1),
+            disk_file: None,
+        };
+        bench.with_profile(name, &profile, &scale, |subject, observer| {
+            let mut rates = Vec::new();
+            for size in &self.page_bytes {
+                let pattern = AccessPattern::RandomRead;
+                let order =
+                    PointOrder { pattern, request_bytes: size.0, queue_depth: self.queue_depth };
+                rates.push(subject.measure(order, &scale, observer)?.medians.iops);
+            }
+            Ok(rates)
+        })
     }
 }
 
@@ -105,12 +182,13 @@ impl Measurement for FiveMinutes {
             return Err("`drives` and `memories` must have one each at least".into());
         }
         for (name, drive) in &self.drives {
-            let whole = drive.profile(name)?.geometry.capacity();
-            if drive.cents == 0 {
-                return Err(format!("`cents` of drive `{name}` is 0; nothing is free"));
-            }
-            if self.flash_capacity < ByteCount::mib(4) || self.flash_capacity > whole {
-                return Err(format!("`flash_capacity` must be from 4 MiB to {whole}, of `{name}`"));
+            drive.check(name, self.flash_capacity)?;
+        }
+        for (name, memory) in &self.memories {
+            if let Some(below) = memory.drives.iter().find(|it| !self.drives.contains_key(*it)) {
+                return Err(format!(
+                    "`drives` of memory `{name}` has `{below}`, which is no drive"
+                ));
             }
         }
         if let Some((name, _)) =
@@ -132,11 +210,12 @@ impl Measurement for FiveMinutes {
     }
 
     fn targets(&self) -> Vec<String> {
-        self.drives.values().map(|drive| drive.base.clone()).collect()
+        self.drives.values().filter_map(|drive| drive.base.clone()).collect()
     }
 
     fn step_targets(&self, index: usize) -> Vec<String> {
-        vec![self.targets().swap_remove(index)]
+        let drive = self.drives.values().nth(index).expect("a step is a drive");
+        drive.base.iter().cloned().collect()
     }
 
     fn series_names(&self) -> Vec<String> {
@@ -150,32 +229,18 @@ impl Measurement for FiveMinutes {
 
     fn run_step(&self, index: usize, bench: &mut Bench<'_>) -> Result<Vec<Series>, LabError> {
         let (name, drive) = self.drives.iter().nth(index).expect("a step is a drive");
-        let profile = drive.profile(name).map_err(|error| LabError::step(name, &error))?;
-        let scale = Scale {
-            flash_capacity: self.flash_capacity,
-            disk_capacity: None,
-            request_count: self.request_count,
-            disk_request_count: None,
-            point_bytes: ByteCount(u64::MAX),
-            local_duration: Nanos::from_seconds(1),
-            disk_file: None,
-        };
-        let sizes = self.page_bytes.clone();
-        let queue_depth = self.queue_depth;
-        let rates = bench.with_profile(name, &profile, &scale, |subject, observer| {
-            let mut rates = Vec::new();
-            for size in sizes {
-                let pattern = AccessPattern::RandomRead;
-                let order = PointOrder { pattern, request_bytes: size.0, queue_depth };
-                rates.push(subject.measure(order, &scale, observer)?.medians.iops);
+        let rates = match (drive.simulated(), &drive.access) {
+            (Some(simulated), _) => self.simulate(name, &simulated, bench)?,
+            (None, access) => {
+                let access = access.as_ref().expect("it was checked");
+                self.page_bytes.iter().map(|&size| 1e6 / access.of(size)).collect()
             }
-            Ok(rates)
-        })?;
+        };
         let mut series = self.series_of(name);
         for (&size, reads_s) in self.page_bytes.iter().zip(rates) {
             let x = size.0 as f64 / 1024.0;
             series[0].points.push((x, reads_s));
-            for (series, memory) in series[1..].iter_mut().zip(self.memories.values()) {
+            for (series, (_, memory)) in series[1..].iter_mut().zip(self.memories_over(name)) {
                 series.points.push((x, memory.break_even_s(size, drive.cents, reads_s)));
             }
         }
@@ -191,11 +256,49 @@ mod tests {
     fn five_minutes_of_1987() {
         // Gray and Putzolu, as recalled: a disk of 15 accesses a second with its share of controller for 30,000
         // dollars, memory for 5,000 dollars a megabyte, pages of 4 KB; they round to five minutes.
-        let memory = PricedMemory { bytes: ByteCount(1 << 20), cents: 500_000 };
+        let memory = PricedMemory { bytes: ByteCount(1 << 20), cents: 500_000, drives: Vec::new() };
         let seconds = memory.break_even_s(ByteCount(4096), 3_000_000, 15.0);
         assert!((seconds - 102.4).abs() < 0.1, "{seconds}");
         // Pages of 1 KB, the size that they have for records.
         let seconds = memory.break_even_s(ByteCount(1024), 3_000_000, 15.0);
         assert!((seconds - 409.6).abs() < 0.1, "{seconds}");
+    }
+
+    const TEXT: &str = "page_bytes = ['1KiB', '4KiB']\nqueue_depth = 1\nrequest_count = 10\n\
+        flash_capacity = '64MiB'\n\
+        [drives.flash]\nbase = 'sim:device-a'\ncents = 51200\n\
+        [drives.said]\naccess = { fixed_us = 12000.0, bytes_per_second = 300000000.0 }\ncents = 8000\n\
+        [memories.dram]\nbytes = '64MiB'\ncents = 300\n\
+        [memories.on-flash]\nbytes = '32GiB'\ncents = 99900\ndrives = ['said']\n";
+
+    #[test]
+    fn a_drive_is_simulated_or_described_and_lies_below_what_is_said() {
+        let kind: FiveMinutes = toml::from_str(TEXT).unwrap();
+        assert_eq!(kind.check(), Ok(()));
+        assert_eq!(kind.targets(), ["sim:device-a"]);
+        assert_eq!(kind.step_targets(0), ["sim:device-a"]);
+        assert!(kind.step_targets(1).is_empty());
+        let names = kind.series_names();
+        assert!(names.contains(&"said.on-flash.break_even_s".to_owned()), "{names:?}");
+        assert!(!names.contains(&"flash.on-flash.break_even_s".to_owned()), "{names:?}");
+        // By hand, in Graefe's figures of 2007: 80 dollars over 83.25 reads a second are 96.1 cents; 256 pages of a
+        // megabyte, which costs 4.6875 cents.
+        let reads_s = 1e6 / kind.drives["said"].access.unwrap().of(ByteCount(4096));
+        let seconds = kind.memories["dram"].break_even_s(ByteCount(4096), 8000, reads_s);
+        assert!((seconds / 5248.0 - 1.0).abs() < 0.001, "{seconds}");
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named() {
+        let wrong = |from: &str, to: &str| {
+            let kind: FiveMinutes = toml::from_str(&TEXT.replace(from, to)).unwrap();
+            kind.check().unwrap_err()
+        };
+        assert!(wrong("cents = 8000", "cents = 0").contains("`said`"));
+        assert!(wrong("base = 'sim:device-a'\n", "").contains("`flash` has `base` or `access`"));
+        assert!(
+            wrong("bytes_per_second = 300000000.0", "bytes_per_second = 0.0").contains("`said`")
+        );
+        assert!(wrong("drives = ['said']", "drives = ['sad']").contains("`sad`"));
     }
 }

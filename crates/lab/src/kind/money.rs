@@ -3,6 +3,7 @@
 //! ```text
 //!   [measure.drives.NAME]      base, cents: a drive, or an array of them, and what it costs
 //!   [measure.quotients.NAME]   of, by: two prices that a paper compares
+//!   [measure.lives.NAME]       bytes, bytes_per_second, cycles: flash that is written over in order without an end
 //! ```
 //!
 //! One step for each drive, with series by the size of a request, in KB:
@@ -10,13 +11,15 @@
 //! - `DRIVE.PATTERN.mb_s` and `DRIVE.PATTERN.per_dollar` (MB/s for a dollar), of the four access patterns;
 //! - `DRIVE.dollars_per_gb`, at 1, of the whole drive.
 //!
-//! And `quotient.NAME`, at 1: one price over the other.
+//! And, at 1, `quotient.NAME`: one price over the other; `life.NAME`: years until each byte was written so many times
+//! (S004, footnote 2).
 //!
 //! 1. Prices stand in the experiment, each with its source; nothing costs by itself.
 //! 2. What several drives do together is measured, as the array that they make, and not multiplied.
 
 use super::Measurement;
 use super::bench::{AccessPattern, Bench, PointOrder, Scale};
+use super::file_system::YEAR_SECONDS;
 use crate::error::LabError;
 use crate::outcome::Series;
 use nandu_base::{ByteCount, Nanos};
@@ -41,6 +44,9 @@ pub struct Money {
     /// Prices that a paper compares.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub quotients: BTreeMap<String, Quotient>,
+    /// Flash whose years somebody computes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub lives: BTreeMap<String, Life>,
     /// Sizes of a request, rising.
     #[serde(deserialize_with = "text::sizes")]
     pub request_bytes: Vec<ByteCount>,
@@ -73,6 +79,25 @@ pub struct Quotient {
     pub by: f64,
 }
 
+/// Flash that is written over in order, as fast as it goes, until it is worn out.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Life {
+    /// How much it holds.
+    #[serde(deserialize_with = "text::size")]
+    pub bytes: ByteCount,
+    /// How fast it is written.
+    pub bytes_per_second: f64,
+    /// How often each byte can be.
+    pub cycles: f64,
+}
+
+impl Life {
+    fn years(&self) -> f64 {
+        self.bytes.0 as f64 * self.cycles / self.bytes_per_second / YEAR_SECONDS
+    }
+}
+
 impl PricedSet {
     fn profile(&self, name: &str) -> Result<Profile, String> {
         let array = self.base.starts_with(ADDRESS_PREFIX).then_some(self.base.as_str());
@@ -103,12 +128,18 @@ impl Money {
         per_pattern.chain([by_capacity]).collect()
     }
 
-    fn quotients(&self) -> Vec<Series> {
-        let series = self.quotients.iter().map(|(name, quotient)| Series {
-            points: vec![(1.0, quotient.of / quotient.by)],
-            ..Series::new(format!("quotient.{name}"), "", "")
-        });
-        series.collect()
+    /// What follows from figures that stand in the experiment.
+    fn arithmetic(&self) -> Vec<Series> {
+        let of = |name: String, unit: &str, value: f64| Series {
+            points: vec![(1.0, value)],
+            ..Series::new(name, "", unit)
+        };
+        let quotients = self.quotients.iter();
+        let quotients =
+            quotients.map(|(name, it)| of(format!("quotient.{name}"), "", it.of / it.by));
+        let lives =
+            self.lives.iter().map(|(name, it)| of(format!("life.{name}"), "years", it.years()));
+        quotients.chain(lives).collect()
     }
 
     fn check_drive(&self, name: &str, drive: &PricedSet) -> Result<(), String> {
@@ -134,6 +165,11 @@ impl Measurement for Money {
         if let Some((name, _)) = odd {
             return Err(format!("`of` and `by` of quotient `{name}` must be above 0"));
         }
+        let is_sound =
+            |it: &Life| it.bytes.0 > 0 && is_price(it.bytes_per_second) && is_price(it.cycles);
+        if let Some((name, _)) = self.lives.iter().find(|(_, it)| !is_sound(it)) {
+            return Err(format!("all three keys of life `{name}` must be above 0"));
+        }
         let rises = self.request_bytes.windows(2).all(|pair| pair[0] < pair[1]);
         let fits = |size: &ByteCount| {
             (512..=REQUEST_BYTES_MAX).contains(&size.0) && size.0.is_multiple_of(512)
@@ -158,7 +194,7 @@ impl Measurement for Money {
 
     fn series_names(&self) -> Vec<String> {
         let of_drives = self.drives.keys().flat_map(|drive| self.series_of(drive));
-        self.quotients().into_iter().chain(of_drives).map(|series| series.name).collect()
+        self.arithmetic().into_iter().chain(of_drives).map(|series| series.name).collect()
     }
 
     fn steps(&self) -> Vec<String> {
@@ -166,7 +202,7 @@ impl Measurement for Money {
     }
 
     fn run_step(&self, index: usize, bench: &mut Bench<'_>) -> Result<Vec<Series>, LabError> {
-        let Some(index) = index.checked_sub(1) else { return Ok(self.quotients()) };
+        let Some(index) = index.checked_sub(1) else { return Ok(self.arithmetic()) };
         let (name, drive) = self.drives.iter().nth(index).expect("a step is a drive");
         let profile = drive.profile(name).map_err(|error| LabError::step(name, &error))?;
         let scale = Scale {
@@ -212,7 +248,8 @@ mod tests {
         flash_capacity = '64MiB'\n\
         [drives.two]\nbase = 'array:stripe:sim:toshiba-320*2'\ncents = 25998\n\
         [drives.one]\nbase = 'sim:ocz-core'\ncents = 23099\n\
-        [quotients.by-gigabyte]\nof = 16\nby = 0.33\n";
+        [quotients.by-gigabyte]\nof = 16\nby = 0.33\n\
+        [lives.years]\nbytes = '64GB'\nbytes_per_second = 80e6\ncycles = 2e6\n";
 
     fn kind(text: &str) -> Money {
         toml::from_str(text).unwrap()
@@ -225,8 +262,10 @@ mod tests {
         assert_eq!(money.steps(), ["arithmetic", "one", "two"]);
         assert_eq!(money.step_targets(2), ["array:stripe:sim:toshiba-320*2"]);
         assert!(money.step_targets(0).is_empty());
-        assert!((money.quotients()[0].points[0].1 - 48.48).abs() < 0.01);
-        assert_eq!(money.series_names().len(), 1 + 2 * 9);
+        assert!((money.arithmetic()[0].points[0].1 - 48.48).abs() < 0.01);
+        // By hand: 800 s for a pass, two million of them, 31,557,600 s in a year.
+        assert!((money.arithmetic()[1].points[0].1 - 50.70).abs() < 0.01);
+        assert_eq!(money.series_names().len(), 2 + 2 * 9);
         assert!((money.drives["two"].dollars() - 259.98).abs() < 1e-9);
     }
 
@@ -235,6 +274,7 @@ mod tests {
         let wrong = |from: &str, to: &str| kind(&TEXT.replace(from, to)).check().unwrap_err();
         assert!(wrong("cents = 23099", "cents = 0").contains("`one`"));
         assert!(wrong("by = 0.33", "by = 0").contains("`by-gigabyte`"));
+        assert!(wrong("cycles = 2e6", "cycles = 0.0").contains("`years`"));
         assert!(wrong("'sim:ocz-core'", "'ocz-core'").contains("write sim:NAME"));
         assert!(wrong("['16KiB', '1MiB']", "['1MiB', '16KiB']").contains("`request_bytes`"));
         assert!(wrong("queue_depth = 32", "queue_depth = 0").contains("`queue_depth`"));

@@ -48,7 +48,7 @@ fn no_kept_table_is_stale() {
 }
 
 /// Experiments without a kept table, and why. None of them has a prediction.
-const WITHOUT_TABLE: [(&str, &str); 29] = [
+const WITHOUT_TABLE: [(&str, &str); 32] = [
     ("clients/lookups", "52 trials of 6 s, and no prediction"),
     ("s000/chapter-7-indexes", "160 trials of 4 s, and no prediction"),
     ("s000/chapter-7-log", "166 trials of 6 s, and no prediction"),
@@ -60,9 +60,11 @@ const WITHOUT_TABLE: [(&str, &str); 29] = [
     ("s000/figure-4-2", "160 trials of 4 s, and no prediction"),
     ("s000/figure-5-1-kernel", "138 trials of 1 s, and no prediction"),
     ("s000/figure-6-1", "126 trials of 6 s, and no prediction"),
+    ("s000/prices", "trials of some seconds, and no prediction"),
     ("s001/allocation", "114 trials of 5 s, and no prediction"),
     ("s001/error-bars", "112 trials of 4 s, and no prediction"),
     ("s001/figure-2", "112 trials of 8 s, and no prediction"),
+    ("s001/for-the-money", "trials of some seconds, and no prediction"),
     ("s001/late-joins", "160 trials of 6 s, and no prediction"),
     ("s003/faster-gain", "40 trials, and no prediction"),
     ("s003/five-minutes", "trials of some seconds, and no prediction"),
@@ -74,6 +76,7 @@ const WITHOUT_TABLE: [(&str, &str); 29] = [
     ("s004/figure-7", "trials of some seconds, and no prediction"),
     ("s004/figure-8", "trials of some seconds, and no prediction"),
     ("s004/footprints", "nothing of a drive or a load moves it"),
+    ("s004/prices", "its one shape is arithmetic"),
     ("s004/table-2", "trials of some seconds, and no prediction"),
     ("ssd-iq/real-drive", "14 trials, and no prediction"),
     ("ssd-iq/zipf-full-size", "14 trials, and no prediction"),
