@@ -89,6 +89,12 @@ impl Failure {
         self
     }
 
+    /// The same with another remedy, where there is `remedy`.
+    pub(crate) fn instead_of(mut self, remedy: &str, other: &str) -> Self {
+        self.message = self.message.replace(remedy, other);
+        self
+    }
+
     /// The same with more behind it.
     pub(crate) fn followed_by(mut self, what: &str) -> Self {
         self.message += &format!("; {what}");

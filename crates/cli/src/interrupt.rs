@@ -3,7 +3,8 @@
 //! 1. The first Ctrl-C (or SIGTERM) sets the flag; the work ends in order, requests in flight first.
 //! 2. The second one ends the program at once, unless it comes within half a second: `timeout` of coreutils
 //!    sends one to its child and one to the group, which is one wish. Scratch files have no name, so none stays
-//!    behind; only the directory of a benchmark does. So does the first one end it, one second
+//!    behind, and temporary files beyond memory and the output beside them are removed ([`Scratch`]); only the
+//!    directory of a benchmark and other files that are not whole yet do. So does the first one end it, one second
 //!    later, where the work goes on and an end in its middle leaves nothing behind; and at once where nothing
 //!    has begun yet and what is waited for may never come, as a pipe that nobody writes into.
 //! 3. A file that passes its limit of size (`ulimit -f`) is an error of the write, as a full disk is; unless
@@ -40,6 +41,24 @@ pub(crate) struct Interrupt {
     end: Arc<AtomicU8>,
     /// A file that is not whole yet and goes if the program ends now.
     partial: Arc<Mutex<Option<PathBuf>>>,
+    scratch: Arc<Mutex<Vec<Known>>>,
+}
+
+/// A file or directory that goes if the program ends at once, unless it stays.
+type Known = (PathBuf, Option<Arc<AtomicBool>>);
+
+/// A file or directory that goes, also if the program ends at once, for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    path: PathBuf,
+    scratch: Arc<Mutex<Vec<Known>>>,
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        scratch.retain(|(path, _)| *path != self.path);
+    }
 }
 
 impl Interrupt {
@@ -49,11 +68,15 @@ impl Interrupt {
         let is_set = Arc::clone(&interrupt.is_set);
         let end = Arc::clone(&interrupt.end);
         let partial = Arc::clone(&interrupt.partial);
+        let scratch = Arc::clone(&interrupt.scratch);
         let mut first: Option<Stopwatch> = None;
         let handler = move || {
             match first {
                 Some(first) if is_same_wish(first.elapsed()) => return,
-                Some(_) => std::process::exit(130),
+                Some(_) => {
+                    remove_all(&scratch);
+                    std::process::exit(130)
+                }
                 None => first = Some(Stopwatch::start()),
             }
             is_set.store(true, Ordering::SeqCst);
@@ -83,6 +106,13 @@ impl Interrupt {
     /// The flag itself, for those who know nothing of this program.
     pub(crate) fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.is_set)
+    }
+
+    /// Has a file or directory go if the program ends at once, unless `stays` is set then.
+    pub(crate) fn scratch(&self, path: PathBuf, stays: Option<Arc<AtomicBool>>) -> Scratch {
+        let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        scratch.push((path.clone(), stays));
+        Scratch { path, scratch: Arc::clone(&self.scratch) }
     }
 
     /// Does work that may be ended anywhere: it leaves nothing behind. Much of it looks at the flag itself,
@@ -126,6 +156,21 @@ impl Interrupt {
     }
 }
 
+/// Removes what goes if the program ends at once. Whoever works there may still do so; nobody waits for it.
+fn remove_all(scratch: &Mutex<Vec<Known>>) {
+    let known = std::mem::take(&mut *scratch.lock().unwrap_or_else(PoisonError::into_inner));
+    for (path, stays) in known {
+        if stays.is_some_and(|stays| stays.load(Ordering::SeqCst)) {
+            continue;
+        }
+        // Where it cannot be removed its name says whose it is.
+        let _ = match path.is_dir() {
+            true => std::fs::remove_dir_all(path),
+            false => std::fs::remove_file(path),
+        };
+    }
+}
+
 /// Whether a signal so long after the first one says nothing new.
 fn is_same_wish(since_first: Duration) -> bool {
     since_first < ONE_WISH
@@ -140,6 +185,30 @@ fn leave() -> ! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_end_at_once_removes_what_does_not_stay() {
+        let place = tempfile::tempdir().unwrap();
+        let make = |name: &str| {
+            let path = place.path().join(name);
+            std::fs::create_dir(&path).unwrap();
+            std::fs::write(path.join("file"), "much").unwrap();
+            path
+        };
+        let interrupt = Interrupt::default();
+        let _gone = interrupt.scratch(make("gone"), None);
+        let flags = [false, true].map(|stays| Arc::new(AtomicBool::new(stays)));
+        let _begun = interrupt.scratch(make("begun"), Some(Arc::clone(&flags[0])));
+        let _kept = interrupt.scratch(make("kept"), Some(Arc::clone(&flags[1])));
+        drop(interrupt.scratch(make("done"), None));
+        std::fs::write(place.path().join("partial"), "some").unwrap();
+        let _partial = interrupt.scratch(place.path().join("partial"), None);
+        remove_all(&interrupt.scratch);
+        let named = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name();
+        let mut names: Vec<_> = std::fs::read_dir(place.path()).unwrap().map(named).collect();
+        names.sort();
+        assert_eq!(names, ["done", "kept"], "who is done removes what is its own");
+    }
 
     #[test]
     fn two_signals_at_once_are_one_wish_and_a_later_one_is_impatience() {

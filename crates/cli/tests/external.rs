@@ -420,6 +420,46 @@ fn a_full_disk_is_told_and_its_room_is_given_back() {
 }
 
 #[test]
+fn what_has_no_room_is_refused_before_it_is_read_with_the_remedy_for_its_device() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    stdout_of(directory, &words("graph make random --nodes 1000 --edges 100000 g.u64"));
+    let head = "%%MatrixMarket matrix coordinate pattern general\n";
+    fs::write(directory.join("m.mtx"), format!("{head}900000 900000 1\n1 2\n")).unwrap();
+    fs::write(directory.join("none.mtx"), format!("{head}0 0 0\n")).unwrap();
+    let before = names(directory);
+    let small = format!("--device sim:optane-like --capacity 2MiB {SMALL}");
+    let more = "give it more with --capacity";
+    for (line, code, told) in [
+        (format!("graph bfs m.mtx {small}"), 3, ["a graph of 900000 nodes would take", more]),
+        (
+            format!("graph bfs g.u64 --self-loops refuse {small}"),
+            3,
+            ["sorting 100000 edges would take", more],
+        ),
+        (
+            "graph bfs g.u64 --nodes 18446744073709551615".to_owned(),
+            2,
+            ["18446744073709551615 nodes is larger than any device", ""],
+        ),
+        ("graph bfs none.mtx".to_owned(), 2, ["--source 0: none.mtx has 0 nodes", ""]),
+        (
+            "graph bfs g.u64 --memory 4MiB --in-flight 256".to_owned(),
+            2,
+            ["building a graph", "have fewer in flight"],
+        ),
+    ] {
+        let said = failure_of(directory, &words(&line), code);
+        assert!(told.iter().all(|told| said.contains(told)), "{line}: {said}");
+        assert_eq!(names(directory), before, "{line}");
+    }
+    // Edges from a node to itself might be left out: it says so and begins.
+    let said = failure_of(directory, &words(&format!("graph bfs g.u64 {small}")), 3);
+    assert!(said.contains("unless many edges lead from a node to itself"), "{said}");
+    assert!(said.contains("cannot grow in") && said.contains(more), "{said}");
+}
+
+#[test]
 fn ctrl_c_ends_what_waits_and_what_works_and_leaves_nothing() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();

@@ -3,12 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use crate::common::{failure_of, interrupt, names, start, stderr, stdout_of};
+use crate::common::{failure_of, interrupt, names, nandu, start, stderr, stdout_of};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 const ASKED: &str = "graph bfs g.u64 --memory 1MiB --quiet --json";
@@ -72,10 +72,7 @@ fn wait_for(directory: &Path, child: &mut Child, is_it: impl Fn(&Value) -> bool)
 
 /// Kills a run while it searches.
 fn killed(directory: &Path) {
-    let mut child = start(directory, &words(&format!("{ASKED} --keep run")));
-    wait_for(directory, &mut child, Value::is_object);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    killed_of(directory, ASKED);
 }
 
 /// Interrupts a run when what it has written down is this; it says what is kept.
@@ -188,6 +185,118 @@ fn a_run_goes_on_only_where_all_is_as_it_was() {
     fs::write(directory.join("g.u64"), &input[16..]).unwrap();
     refused(&resume, 2, "g.u64: it was changed since the run in run was begun");
     assert!(store.exists(), "what is refused loses nothing");
+}
+
+/// Begins a run that is kept in `run`, and kills it when it has written something down.
+fn killed_of(directory: &Path, asked: &str) {
+    let mut child = start(directory, &words(&format!("{asked} --keep run")));
+    wait_for(directory, &mut child, Value::is_object);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_run_whose_directory_got_another_name_keeps_its_own_graph() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let asked = |file: &str| format!("graph bfs {file} --memory 1MiB --quiet --json");
+    let levels = |how: &str| json_of(&stdout_of(directory, &words(how)))["levels"].clone();
+    // As long, and with other levels.
+    for (class, file) in
+        [("line --nodes 4000", "g1.u64"), ("grid --width 2000 --height 2", "g2.u64")]
+    {
+        stdout_of(directory, &words(&format!("graph make {class} {file}")));
+    }
+    killed_of(directory, &asked("g1.u64"));
+    fs::rename(directory.join("run"), directory.join("run-old")).unwrap();
+    killed_of(directory, &asked("g2.u64"));
+    for (file, run) in [("g1.u64", "run-old"), ("g2.u64", "run")] {
+        let expected = levels(&asked(file));
+        assert_eq!(levels(&format!("{} --resume {run}", asked(file))), expected, "{file}");
+    }
+    assert_eq!(names(directory), ["g1.u64", "g2.u64"], "nothing is left behind");
+}
+
+#[test]
+fn a_list_that_was_copied_takes_nothing_from_the_run_that_it_was_copied_from() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    make(directory, "line --nodes 4000");
+    let expected = levels_of(directory);
+    // A run that has reached nothing yet.
+    let mut child = start(directory, &words(&format!("{ASKED} --keep run")));
+    while !directory.join("run/run.json").exists() {
+        std::thread::yield_now();
+    }
+    fs::create_dir(directory.join("copy")).unwrap();
+    fs::copy(directory.join("run/run.json"), directory.join("copy/run.json")).unwrap();
+    wait_for(directory, &mut child, Value::is_object);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let text = fs::read_to_string(directory.join("copy/run.json")).unwrap();
+    if json_of(&text)["run"]["reached"].is_null() {
+        assert_refused(directory, &format!("{ASKED} --resume copy"), 2, "goes on with it");
+    }
+    let found = json_of(&stdout_of(directory, &words(&format!("{ASKED} --resume run"))));
+    assert_eq!(found["levels"], expected);
+}
+
+#[test]
+fn what_is_kept_goes_when_the_answer_is_out_and_not_before() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    make(directory, "line --nodes 400");
+    let expected = levels_of(directory);
+    let full = || fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = nandu(directory, &words(&format!("{ASKED} --keep run")))
+        .stdout(full())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+        .wait_with_output()
+        .unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("cannot write to stdout") && said.contains("see run"), "{said}");
+    let document = json_of(&stdout_of(directory, &words(&format!("{ASKED} --resume run"))));
+    assert_eq!((&document["levels"], &document["was_resumed"]), (&expected, &true.into()));
+    assert_eq!(names(directory), ["g.u64"], "nothing is left behind");
+}
+
+#[test]
+fn directories_that_were_made_go_and_others_stay() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    fs::write(directory.join("words"), "0 one\n").unwrap();
+    make(directory, "line --nodes 400");
+    assert_refused(directory, "graph bfs words --keep a/b/c", 2, "is no number");
+    assert_eq!(names(directory), ["g.u64", "words"]);
+    fs::create_dir(directory.join("mine")).unwrap();
+    for kept in ["mine", "mine/deep/run"] {
+        stdout_of(directory, &words(&format!("{ASKED} --keep {kept}")));
+        assert_eq!(names(directory), ["g.u64", "mine", "words"], "{kept}");
+        assert_eq!(names(&directory.join("mine")), [""; 0], "{kept}");
+    }
+}
+
+#[test]
+fn a_run_goes_on_with_blocks_as_it_has_them_and_says_where_it_looks_for_them() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    make(directory, "line --nodes 4000");
+    let expected = levels_of(directory);
+    killed_of(directory, "graph bfs g.u64 --memory 2MiB --quiet --json");
+    let input = directory.join("g.u64");
+    fs::create_dir(directory.join("elsewhere")).unwrap();
+    let asked = format!("graph bfs {} --memory 4MiB --quiet --json --resume", input.display());
+    let elsewhere = format!("{asked} {}", directory.join("run").display());
+    let told = "--device . is another directory from where this runs than from";
+    assert_refused(&directory.join("elsewhere"), &elsewhere, 2, told);
+    fs::remove_dir(directory.join("elsewhere")).unwrap();
+    // Twice the memory would have blocks twice as long.
+    let document = json_of(&stdout_of(directory, &words(&format!("{asked} run"))));
+    assert_eq!((&document["levels"], &document["block_bytes"]), (&expected, &8192.into()));
+    assert_eq!(names(directory), ["g.u64"]);
 }
 
 #[test]

@@ -51,8 +51,8 @@ impl fmt::Display for ExternalError {
             Self::Storage(error) => error.fmt(formatter),
             Self::TooLittleMemory { operator, needed_bytes, granted_bytes } => write!(
                 formatter,
-                "{operator} needs {} of memory and was given {}; give it more, or make blocks \
-                 smaller",
+                "{operator} needs {} of memory and was given {}; give it more, make blocks smaller, \
+                 or have fewer in flight",
                 ByteCount(*needed_bytes),
                 ByteCount(*granted_bytes)
             ),
@@ -75,6 +75,18 @@ impl std::error::Error for ExternalError {
         match self {
             Self::Storage(error) => Some(error),
             _ => None,
+        }
+    }
+}
+
+impl ExternalError {
+    /// The same of work that was given `bytes`, of which this is a part, and the rest takes `rest_bytes`.
+    pub(crate) fn beside(self, work: &str, rest_bytes: u64, bytes: u64) -> Self {
+        let Self::TooLittleMemory { operator, needed_bytes, .. } = self else { return self };
+        Self::TooLittleMemory {
+            operator: format!("{work}, of which {operator} is a part,"),
+            needed_bytes: rest_bytes.saturating_add(needed_bytes),
+            granted_bytes: bytes,
         }
     }
 }

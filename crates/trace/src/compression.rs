@@ -5,14 +5,18 @@
 //! 3. An end in the middle is an error that says so.
 
 use flate2::bufread::MultiGzDecoder;
+use nandu_base::ByteCount;
+use ruzstd::decoding::errors::FrameDecoderError;
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use serde::{Deserialize, Serialize};
-use std::io::{BufRead, BufReader, Error, ErrorKind, Read};
+use std::io::{BufRead, BufReader, Cursor, Error, ErrorKind, Read};
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Skippable frames begin with this, but for the lowest four bits of the first byte.
 const ZSTD_SKIPPABLE_MAGIC: [u8; 4] = [0x50, 0x2a, 0x4d, 0x18];
+/// Bytes by which a format is known.
+const MAGIC_BYTES: usize = 4;
 const BUFFER_BYTES: usize = 128 << 10;
 
 /// How a stream is compressed.
@@ -48,11 +52,15 @@ pub fn decompress(
     stream: impl Read + Send + 'static,
 ) -> Result<(Box<dyn Read + Send>, Compression), Error> {
     let mut stream = BufReader::with_capacity(BUFFER_BYTES, stream);
-    let start = stream.fill_buf()?;
+    // A pipe may bring the first byte alone.
+    let mut start = [0; MAGIC_BYTES];
+    let known = read_up_to(&mut stream, &mut start)?;
+    let start = start[..known].to_vec();
+    let stream = Cursor::new(start.clone()).chain(stream);
     if start.starts_with(&GZIP_MAGIC) {
         return Ok((Box::new(Gzip(MultiGzDecoder::new(stream))), Compression::Gzip));
     }
-    if start.starts_with(&ZSTD_MAGIC) {
+    if known == MAGIC_BYTES && (start == ZSTD_MAGIC || begins_skippable(&start)) {
         let zstd = Zstd { stream, decoder: FrameDecoder::new(), in_frame: false };
         return Ok((Box::new(zstd), Compression::Zstd));
     }
@@ -90,9 +98,7 @@ impl<S: BufRead> Zstd<S> {
             }
             let mut magic = [0; 4];
             self.stream.read_exact(&mut magic).map_err(|_| ends_early("zstd"))?;
-            if (magic[0] & 0xf0) == ZSTD_SKIPPABLE_MAGIC[0]
-                && magic[1..] == ZSTD_SKIPPABLE_MAGIC[1..]
-            {
+            if begins_skippable(&magic) {
                 let mut length = [0; 4];
                 self.stream.read_exact(&mut length).map_err(|_| ends_early("zstd"))?;
                 let length = u64::from(u32::from_le_bytes(length));
@@ -102,9 +108,14 @@ impl<S: BufRead> Zstd<S> {
                 }
                 continue;
             }
-            self.decoder
-                .init((&magic[..]).chain(&mut self.stream))
-                .map_err(|error| damaged(&error, &mut self.stream))?;
+            self.decoder.init((&magic[..]).chain(&mut self.stream)).map_err(
+                |error| match error {
+                    FrameDecoderError::WindowSizeTooBig { requested, max } => {
+                        window_is_too_large(requested, max)
+                    }
+                    error => damaged(&error, &mut self.stream),
+                },
+            )?;
             self.in_frame = true;
             return Ok(true);
         }
@@ -119,6 +130,36 @@ impl<S: BufRead> Zstd<S> {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether a frame that is to be skipped may begin so.
+fn begins_skippable(start: &[u8]) -> bool {
+    let of_frame = |(index, byte): (usize, &u8)| if index == 0 { byte & 0xf0 } else { *byte };
+    start.iter().enumerate().map(of_frame).eq(ZSTD_SKIPPABLE_MAGIC.into_iter().take(start.len()))
+}
+
+/// Fills `target` as far as there are bytes, and says how far.
+fn read_up_to(stream: &mut impl Read, target: &mut [u8]) -> Result<usize, Error> {
+    let mut filled = 0;
+    while filled < target.len() {
+        match stream.read(&mut target[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// What is packed so that unpacking it takes more memory than anybody is given here.
+fn window_is_too_large(wanted: u64, most: u64) -> Error {
+    let (wanted, most) = (ByteCount(wanted), ByteCount(most));
+    let text = format!(
+        "the zstd data was packed with a window of {wanted}, and {most} is the largest that is unpacked \
+         here; unpack it before (zstd -d --long=31), or pack it anew with a smaller one (--long=27)"
+    );
+    Error::new(ErrorKind::Unsupported, text)
 }
 
 /// The decoder does not say whether the stream ended; a stream without more bytes tells.
@@ -169,7 +210,7 @@ mod tests {
     use super::*;
     use flate2::write::GzEncoder;
     use ruzstd::encoding::{CompressionLevel, compress_to_vec};
-    use std::io::{Cursor, Write};
+    use std::io::Write;
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {
         let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -203,6 +244,49 @@ mod tests {
         assert_eq!(content([zstd(&left), skippable, zstd(&right)].concat()).unwrap(), whole);
         assert_eq!(content(right.clone()).unwrap(), right);
         assert_eq!(content(Vec::new()).unwrap(), b"");
+    }
+
+    /// Brings a byte at a time, as a slow pipe may.
+    struct Slow(Cursor<Vec<u8>>);
+
+    impl Read for Slow {
+        fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
+            let most = buffer.len().min(1);
+            self.0.read(&mut buffer[..most])
+        }
+    }
+
+    #[test]
+    fn what_is_packed_is_known_however_its_bytes_come_and_whatever_is_skipped_first() {
+        let text = b"128166372003061629,hm,0,Read,383496192,32768,413\n".repeat(40);
+        // As pzstd has it: the size of the frame behind.
+        let packed = zstd(&text);
+        let size = u32::try_from(packed.len()).unwrap().to_le_bytes();
+        let skipped = [&[0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0][..], &size].concat();
+        let framed = [skipped, packed.clone()].concat();
+        for (bytes, compression) in [
+            (framed, Compression::Zstd),
+            (packed, Compression::Zstd),
+            (gzip(&text), Compression::Gzip),
+            (text.clone(), Compression::None),
+            (text[..2].to_vec(), Compression::None),
+        ] {
+            let expected = if bytes.len() < 4 { &text[..2] } else { &text };
+            let (mut stream, found) = decompress(Slow(Cursor::new(bytes.clone()))).unwrap();
+            let mut slow = Vec::new();
+            stream.read_to_end(&mut slow).unwrap();
+            assert!(slow == expected && found == compression, "{found:?}");
+            assert_eq!(content(bytes).as_deref(), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn a_window_that_is_too_large_is_told_with_a_remedy() {
+        // A frame as zstd --long=30 begins one: no size is said, the window is 2^(10 + 20) bytes.
+        let frame = [&ZSTD_MAGIC[..], &[0, 20 << 3], &[1, 0, 0]].concat();
+        let said = content(frame).unwrap_err();
+        assert!(said.contains("a window of 1 GiB") && said.contains("--long=27"), "{said}");
+        assert!(!said.contains("damaged"), "{said}");
     }
 
     #[test]

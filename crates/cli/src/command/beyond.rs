@@ -12,8 +12,9 @@
 //! 2. All memory of the work comes from one grant of what was asked for.
 
 use super::parse_size;
+use super::stays::Stays;
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, Scratch};
 use crate::progress::Progress;
 use clap::Args;
 use nandu::{DeviceVolume, DirectoryOptions, DirectoryVolume, StorageError, Volume};
@@ -24,6 +25,7 @@ use nandu_external::{
     ExternalError, Grant, Io, IoCounts, KeptStore, KeptVector, Settings, Store, on_one_clock,
 };
 use serde::Serialize;
+use serde_json::json;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -39,6 +41,8 @@ const BLOCK_BYTES_MIN: u64 = 4 << 10;
 const BLOCK_BYTES_MAX: u64 = 1 << 20;
 /// What the name of a directory of temporary files begins with.
 const DIRECTORY_PREFIX: &str = "nandu-external-";
+/// What an option that nobody gave has in [`BeyondArguments::of_kept`].
+pub(super) const USUAL: &str = "usual";
 /// What the volume in it is called.
 const STORE_NAME: &str = "store";
 /// How large simulated drives are made where nobody says it: so many times the input, and this at
@@ -65,7 +69,8 @@ pub(crate) struct BeyondArguments {
     /// Requests that one stream has in flight
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(0..=256))]
     in_flight: u32,
-    /// Capacity that simulated drives are scaled to; 32 times the input if not given
+    /// Capacity that simulated drives are scaled to; if not given 32 times the input, and 256 MiB at least and
+    /// of standard input
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     capacity: Option<ByteCount>,
 }
@@ -109,6 +114,8 @@ pub(crate) struct Places {
     volumes: Vec<(Role, Io)>,
     grant: Grant,
     settings: Settings,
+    /// Of a run that is kept, else 0.
+    identity: u64,
     interrupt: Interrupt,
     // Behind the volumes: these have files open there.
     _directories: Vec<Directory>,
@@ -118,24 +125,40 @@ pub(crate) struct Places {
 #[derive(Debug)]
 struct Directory {
     path: PathBuf,
-    stays: Option<Arc<AtomicBool>>,
+    stays: Option<Arc<Stays>>,
+    /// Goes also where the program ends at once.
+    _scratch: Scratch,
 }
 
 /// Temporary files of a run that outlives its process. Where there are roles, those of one stay.
 pub(crate) struct Keeping<'k> {
-    /// What the names of its directories have in common, letters and digits.
-    pub(crate) name: &'k str,
+    /// The number of the run, which the names of its directories and its blocks have in common.
+    pub(crate) identity: u64,
     /// The role of those that stay.
     pub(crate) role: Role,
     /// Whether they stay when the program ends.
-    pub(crate) stays: &'k Arc<AtomicBool>,
+    pub(crate) stays: &'k Arc<Stays>,
     /// Whether they are there, and needed; else what there is goes.
     pub(crate) is_found: bool,
+    /// How long blocks are that were kept, if any were.
+    pub(crate) block_bytes: Option<u32>,
+    /// The directory of the process in which the run was begun.
+    pub(crate) begun_in: &'k Path,
+}
+
+impl Directory {
+    fn new(path: PathBuf, stays: Option<&Arc<Stays>>, interrupt: &Interrupt) -> Self {
+        if let Some(stays) = stays {
+            stays.has(&path);
+        }
+        let scratch = interrupt.scratch(path.clone(), stays.map(|stays| stays.flag()));
+        Self { path, stays: stays.cloned(), _scratch: scratch }
+    }
 }
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        if self.stays.as_ref().is_some_and(|stays| stays.load(Ordering::Relaxed)) {
+        if self.stays.as_ref().is_some_and(|stays| stays.is_set()) {
             return;
         }
         // Where it cannot be removed its name says whose it is.
@@ -211,7 +234,7 @@ impl BeyondArguments {
                 }
                 Target::Simulated(name) => self.simulated(&name, input_bytes, interrupt)?,
                 Target::Scratch(_) if Path::new(&device.target).is_dir() => {
-                    let (volume, directory) = in_directory(device, index, keeping)?;
+                    let (volume, directory) = in_directory((device, index), keeping, interrupt)?;
                     directories.push(directory);
                     volume
                 }
@@ -226,9 +249,13 @@ impl BeyondArguments {
         }
         let roles = self.device.iter().map(|device| device.role);
         let volumes = roles.zip(on_one_clock(volumes)).collect();
-        let settings = self.settings()?;
+        let mut settings = self.settings()?;
+        if let Some(block_bytes) = keeping.and_then(|keeping| keeping.block_bytes) {
+            settings.block_bytes = block_bytes;
+        }
+        let identity = keeping.map_or(0, |keeping| keeping.identity);
         let (grant, interrupt) = (Grant::new(self.memory.0), interrupt.clone());
-        Ok(Places { volumes, grant, settings, interrupt, _directories: directories })
+        Ok(Places { volumes, grant, settings, identity, interrupt, _directories: directories })
     }
 
     /// How many devices there are.
@@ -244,15 +271,29 @@ impl BeyondArguments {
         self.device.iter().all(is_one)
     }
 
+    /// A failure as it is on such devices: a simulated one has more room where the user says so.
+    pub(crate) fn explain(&self, failure: Failure) -> Failure {
+        match self.device.iter().any(|device| device.target.starts_with("sim:")) {
+            true => failure.instead_of("make room there", "give it more with --capacity"),
+            false => failure,
+        }
+    }
+
     /// Requests that a stream has in flight.
     pub(crate) const fn in_flight(&self) -> u32 {
         self.in_flight
     }
 
-    /// What has to be the same when a run goes on: devices, and how long blocks are.
-    pub(crate) fn of_kept(&self) -> Result<(serde_json::Value, u32), Failure> {
+    /// What has to be the same when a run goes on: devices, and how long blocks are, where that is asked
+    /// for; else how long they are in [`USUAL`].
+    pub(crate) fn of_kept(&self) -> Result<(serde_json::Value, serde_json::Value), Failure> {
         let devices = serde_json::to_value(&self.device).expect("roles and texts are JSON");
-        Ok((devices, self.settings()?.block_bytes))
+        let block_bytes = self.settings()?.block_bytes;
+        let block_bytes = match self.block_size {
+            Some(_) => json!(block_bytes),
+            None => json!({ USUAL: block_bytes }),
+        };
+        Ok((devices, block_bytes))
     }
 
     fn settings(&self) -> Result<Settings, Failure> {
@@ -286,36 +327,38 @@ impl BeyondArguments {
 
 /// A volume in a new directory inside of one, or in the one that was kept for the device `index`.
 fn in_directory(
-    device: &DeviceArgument,
-    index: usize,
+    (device, index): (&DeviceArgument, usize),
     keeping: Option<&Keeping<'_>>,
+    interrupt: &Interrupt,
 ) -> Result<(Box<dyn Volume>, Directory), Failure> {
     let DeviceArgument { role, target } = device;
     let failed = |error| Failure::system(format!("no directory in {target}"), &error);
-    let (path, stays) = match keeping {
+    let directory = match keeping {
         None => {
             let made = tempfile::Builder::new().prefix(DIRECTORY_PREFIX).tempdir_in(target);
-            (made.map_err(failed)?.keep(), None)
+            Directory::new(made.map_err(failed)?.keep(), None, interrupt)
         }
-        Some(Keeping { name, role: kept_role, stays, is_found }) => {
+        Some(keeping) => {
             let parent = fs::canonicalize(target).map_err(failed)?;
-            let path = parent.join(format!("{DIRECTORY_PREFIX}{name}-{index}"));
-            let has_kept = *role == Role::All || role == kept_role;
-            let stays = Some(Arc::clone(stays)).filter(|_| has_kept);
-            if *is_found && stays.is_some() {
+            let name = format!("{DIRECTORY_PREFIX}{:016x}-{index}", keeping.identity);
+            let path = parent.join(&name);
+            let has_kept = *role == Role::All || *role == keeping.role;
+            let stays = Some(keeping.stays).filter(|_| has_kept);
+            if keeping.is_found && stays.is_some() {
+                if !path.exists() {
+                    return Err(keeping.is_elsewhere(target, &path));
+                }
                 let volume = open_store(&path)?;
-                return Ok((Box::new(volume), Directory { path, stays }));
+                return Ok((Box::new(volume), Directory::new(path, stays, interrupt)));
             }
             if let Err(error @ StorageError::Locked { .. }) = open_store(&path) {
                 return Err(error.into());
             }
-            // Whether it is there or not.
-            let _ = fs::remove_dir_all(&path);
+            keeping.stays.remove_own(&path)?;
             fs::create_dir(&path).map_err(failed)?;
-            (path, stays)
+            Directory::new(path, stays, interrupt)
         }
     };
-    let directory = Directory { path, stays };
     let store = directory.path.join(STORE_NAME);
     let volume = DirectoryVolume::create(&store, DirectoryOptions::default())?;
     if directory.stays.is_some() {
@@ -332,6 +375,22 @@ pub(crate) fn sync_folders(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), |parent| fs::File::open(parent)?.sync_all())
 }
 
+impl Keeping<'_> {
+    /// That a directory of files is not where it is looked for.
+    fn is_elsewhere(&self, target: &str, path: &Path) -> Failure {
+        let why = match Path::new(target).is_absolute() {
+            true => "what was kept was removed, or lies on a device that is not there".to_owned(),
+            false => format!(
+                "--device {} is another directory from where this runs than from {}, where the run was \
+                 begun; go on there",
+                target.escape_debug(),
+                self.begun_in.display()
+            ),
+        };
+        Failure::input(format!("there is no {}: {why}", path.display()))
+    }
+}
+
 fn open_store(path: &Path) -> Result<DirectoryVolume, StorageError> {
     DirectoryVolume::open(&path.join(STORE_NAME), DirectoryOptions::default())
 }
@@ -346,7 +405,7 @@ impl Places {
     /// where there are no roles.
     pub(crate) fn stores(&self) -> Result<(Store, Store), Failure> {
         self.stores_of(|_, volumes, grant, stop| {
-            Store::stoppable(volumes, self.settings, grant, stop)
+            Store::identified(volumes, self.settings, grant, stop, self.identity)
         })
     }
 
@@ -358,7 +417,7 @@ impl Places {
     ) -> Result<(Store, Store), Failure> {
         self.stores_of(|role, volumes, grant, stop| match role == Role::All || role == kept_role {
             true => Store::resume(volumes, self.settings, grant, stop, kept),
-            false => Store::stoppable(volumes, self.settings, grant, stop),
+            false => Store::identified(volumes, self.settings, grant, stop, self.identity),
         })
     }
 

@@ -10,10 +10,13 @@
 //! 1. The list is durable before the next phase begins: it is written under another name, synced
 //!    and renamed, and its directory synced.
 //! 2. Who goes on asks the same of the same file, by its size and the time of its last change.
-//! 3. What was kept goes when the work is done, or fails before anything was reached.
+//! 3. What was kept goes when the answer is out, or if the work fails before anything was reached.
 //! 4. One process works on a directory: whoever comes while it does changes nothing there.
+//! 5. Each run has a number of its own, which names its directories of files and is known to each block in
+//!    them: whatever else was kept, under the same names too, is never taken for it, nor removed by it.
 
-use crate::command::beyond::{Keeping, Role, sync_folders};
+use crate::command::beyond::{Keeping, Role, USUAL, sync_folders};
+use crate::command::stays::Stays;
 use crate::failure::Failure;
 use crate::json;
 use crate::output::{PARTIAL_PREFIX, Unfinished};
@@ -23,20 +26,21 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fs::{self, File, TryLockError};
-use std::hash::Hasher;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const NAME: &str = "run.json";
 const NEW_NAME: &str = "run.json.new";
 /// The version of the list.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// The longest list: extents of 64 MiB of the largest store have some megabytes.
 const BYTES_MAX: u64 = 64 << 20;
+
+/// The option that another run of the same work need not give.
+const BLOCK_SIZE: &str = "--block-size";
 
 /// What is asked, by the names of options.
 pub(super) type Asked = serde_json::Map<String, Value>;
@@ -95,9 +99,13 @@ pub(super) fn asked_of<const N: usize>(
 #[serde(deny_unknown_fields)]
 struct Run {
     version: u32,
-    /// What the names of its directories have in common.
+    /// Its number ([`Keeping::identity`]), in 16 hexadecimal digits.
     name: String,
     asked: Asked,
+    /// The directory of the process that began it, and those that were made for the list, the outermost
+    /// first.
+    begun_in: PathBuf,
+    made: Vec<PathBuf>,
     /// Bytes of the input, and when it was changed last.
     input_bytes: u64,
     input_changed: (i64, i64),
@@ -121,7 +129,7 @@ pub(super) struct Kept {
     /// Where the files lie that stay.
     role: Role,
     /// Whether all stays when the program ends.
-    stays: Arc<AtomicBool>,
+    stays: Arc<Stays>,
     /// Invariant 4.
     _lock: File,
 }
@@ -129,11 +137,23 @@ pub(super) struct Kept {
 impl Kept {
     /// Begins in a directory that is new or empty.
     fn begin(directory: &Path, input: &Path, role: Role, asked: Asked) -> Result<Self, Failure> {
-        let failed = |error: &io::Error| {
-            Failure::system(format!("cannot make {}", directory.display()), error)
-        };
-        let (input_bytes, input_changed) = state_of(input)?;
-        fs::create_dir_all(directory).map_err(|error| failed(&error))?;
+        let state = state_of(input)?;
+        let made = make_directories(directory).map_err(|error| cannot_make(directory, &error))?;
+        let begun = Self::begin_in(directory, made.clone(), state, role, asked);
+        if begun.is_err() {
+            remove_directories(&made);
+        }
+        begun
+    }
+
+    fn begin_in(
+        directory: &Path,
+        made: Vec<PathBuf>,
+        (input_bytes, input_changed): (u64, (i64, i64)),
+        role: Role,
+        mut asked: Asked,
+    ) -> Result<Self, Failure> {
+        let failed = |error: &io::Error| cannot_make(directory, error);
         let lock = lock("--keep", directory)?;
         let mut entries = fs::read_dir(directory).map_err(|error| failed(&error))?;
         // A run that was killed when it had just begun leaves a list that is not whole.
@@ -146,13 +166,27 @@ impl Kept {
                 directory.display()
             )));
         }
-        let place = fs::canonicalize(directory).map_err(|error| failed(&error))?;
-        let mut hasher = FixedHasher::default();
-        hasher.write(place.as_os_str().as_bytes());
-        let name = format!("{:016x}", hasher.finish());
-        let (partial, reached, version) = (None, None, VERSION);
-        let run = Run { version, name, asked, input_bytes, input_changed, partial, reached };
-        let stays = Arc::default();
+        if let Some(size) = asked.get_mut(BLOCK_SIZE)
+            && let Some(usual) = size.get(USUAL)
+        {
+            *size = usual.clone();
+        }
+        let begun_in = std::env::current_dir().map_err(|error| failed(&error))?;
+        // The system seeds it.
+        let name = format!("{:016x}", RandomState::new().hash_one(std::process::id()));
+        let run = Run {
+            version: VERSION,
+            name,
+            asked,
+            begun_in,
+            made,
+            input_bytes,
+            input_changed,
+            partial: None,
+            reached: None,
+        };
+        let list = fs::canonicalize(directory).map_err(|error| failed(&error))?;
+        let stays = Arc::new(Stays::new(false, list));
         let kept = Self { directory: directory.to_path_buf(), run, role, stays, _lock: lock };
         kept.write()?;
         Ok(kept)
@@ -167,7 +201,8 @@ impl Kept {
         // From behind: first the file and the command, then its options.
         for (name, value) in asked.iter().rev() {
             let begun = run.asked.get(name).unwrap_or(&Value::Null);
-            if begun != value {
+            // What nobody asks for is as it was.
+            if begun != value && !value.get(USUAL).is_some_and(Value::is_number) {
                 return Err(Failure::input(format!(
                     "--resume {}: the run was begun with {name} {begun}, not {value}; ask the same, or \
                      begin anew with --keep and another directory",
@@ -184,14 +219,22 @@ impl Kept {
             )));
         }
         // Whatever goes wrong from here on, what was reached is not lost.
-        let stays = Arc::new(AtomicBool::new(run.reached.is_some()));
+        let place = fs::canonicalize(directory).map_err(|error| cannot_make(directory, &error))?;
+        let stays = Arc::new(Stays::new(run.reached.is_some(), place));
         Ok(Self { directory: directory.to_path_buf(), run, role, stays, _lock: lock })
     }
 
     /// Where files are made and found.
     pub(super) fn keeping(&self) -> Keeping<'_> {
-        let is_found = self.run.reached.is_some();
-        Keeping { name: &self.run.name, role: self.role, stays: &self.stays, is_found }
+        let block_bytes = self.run.asked.get(BLOCK_SIZE).and_then(Value::as_u64);
+        Keeping {
+            identity: number_of(&self.run.name).expect("names were checked"),
+            role: self.role,
+            stays: &self.stays,
+            is_found: self.run.reached.is_some(),
+            block_bytes: block_bytes.and_then(|bytes| u32::try_from(bytes).ok()),
+            begun_in: &self.run.begun_in,
+        }
     }
 
     /// What was reached, if anything was.
@@ -206,9 +249,12 @@ impl Kept {
     /// Writes down what was reached, whose files are durable: from now on they stay.
     pub(super) fn note(&mut self, reached: &impl Serialize) -> Result<(), Failure> {
         let reached = serde_json::to_value(reached).expect("numbers, names and places are JSON");
+        self.stays.mark().map_err(|error| {
+            Failure::system(format!("cannot keep what {} names", self.directory.display()), &error)
+        })?;
         self.run.reached = Some(reached);
         self.write()?;
-        self.stays.store(true, Ordering::Relaxed);
+        self.stays.set();
         Ok(())
     }
 
@@ -229,8 +275,8 @@ impl Kept {
     }
 
     /// How a run fails, if `what` was reached and stays.
-    pub(super) fn explain(&self, failure: Failure, what: &str) -> Failure {
-        if !self.stays.load(Ordering::Relaxed) {
+    fn explain(&self, failure: Failure, what: &str) -> Failure {
+        if !self.stays.is_set() {
             return failure;
         }
         let directory = self.directory.display();
@@ -242,10 +288,21 @@ impl Kept {
         }
     }
 
-    /// All is done: nothing stays, the list least of all.
-    pub(super) fn finish(&mut self) {
-        self.stays.store(false, Ordering::Relaxed);
-        let _ = fs::remove_file(self.directory.join(NAME));
+    /// The end of a run whose answer was told, or not; what stays if it was not. Who went away before all
+    /// was told had what there was to see.
+    pub(super) fn end(
+        &self,
+        told: Result<(), Failure>,
+        what_stays: impl FnOnce() -> &'static str,
+    ) -> Result<(), Failure> {
+        match told {
+            Err(failure) if failure.exit_code() != 0 => Err(self.explain(failure, what_stays())),
+            told => {
+                let _ = fs::remove_file(self.directory.join(NAME));
+                self.stays.end();
+                told
+            }
+        }
     }
 
     fn write(&self) -> Result<(), Failure> {
@@ -264,13 +321,48 @@ impl Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        if self.stays.load(Ordering::Relaxed) {
+        if self.stays.is_set() {
             return;
         }
         // What cannot be removed says by its name what it is.
         let _ = fs::remove_file(self.directory.join(NEW_NAME));
         let _ = fs::remove_file(self.directory.join(NAME));
-        let _ = fs::remove_dir(&self.directory);
+        if !self.run.made.is_empty() {
+            // Whoever gave it another name since gave it to what was made.
+            let _ = fs::remove_dir(&self.directory);
+        }
+        remove_directories(&self.run.made);
+    }
+}
+
+fn cannot_make(directory: &Path, error: &io::Error) -> Failure {
+    Failure::system(format!("cannot make {}", directory.display()), error)
+}
+
+/// Makes a directory and those in which it lies, durably; says which were not there, the outermost first.
+fn make_directories(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let is_missing = |place: &&Path| !place.as_os_str().is_empty() && !place.exists();
+    let missing: Vec<&Path> = directory.ancestors().take_while(is_missing).collect();
+    let mut made = Vec::new();
+    let outcome = missing.iter().rev().try_for_each(|place| match fs::create_dir(place) {
+        Ok(()) => {
+            made.push(fs::canonicalize(place)?);
+            sync_folders(place)
+        }
+        // `a/..` came to be with `a`, or somebody else made it.
+        Err(_) if place.is_dir() => Ok(()),
+        Err(error) => Err(error),
+    });
+    if outcome.is_err() {
+        remove_directories(&made);
+    }
+    outcome.map(|()| made)
+}
+
+/// Removes directories that were made, unless somebody has put something there since.
+fn remove_directories(made: &[PathBuf]) {
+    for place in made.iter().rev() {
+        let _ = fs::remove_dir(place);
     }
 }
 
@@ -307,10 +399,16 @@ fn read(path: &Path) -> Result<Run, Failure> {
     if sealed.run.version != VERSION {
         return Err(damaged("another version of nandu wrote it"));
     }
-    if !sealed.run.name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+    if number_of(&sealed.run.name).is_none() {
         return Err(damaged("it names directories that no run has"));
     }
     Ok(sealed.run)
+}
+
+/// The number of a run of this name, if it is one.
+fn number_of(name: &str) -> Option<u64> {
+    let number = u64::from_str_radix(name, 16).ok()?;
+    (format!("{number:016x}") == name).then_some(number)
 }
 
 fn checksum_of(run: &Run) -> String {

@@ -21,6 +21,7 @@ mod probe;
 mod report;
 mod run;
 mod sim;
+mod stays;
 mod trace;
 mod verify;
 mod xml;

@@ -24,10 +24,14 @@ pub(crate) use mr_bfs::searching_sort_bytes;
 pub use mr_bfs::{Bfs, mr_bfs};
 
 use crate::{
-    ExternalError, KeptVector, Natural, Record, RecordStream, Scanner, SortedStream, Sorter, Store,
-    Vector,
+    ExternalError, KeptVector, Natural, RecordStream, Scanner, SortedStream, Sorter, Store, Vector,
 };
+use nandu_base::ByteCount;
 use serde::{Deserialize, Serialize};
+
+/// Bytes of a node in the array of nodes, and of an edge that is sorted, from one end.
+const NODE_BYTES: u64 = 16;
+const EDGE_BYTES: u64 = 16;
 
 /// A graph of a store that is kept ([`Store::keep`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,7 +87,9 @@ impl Graph {
         bytes: u64,
     ) -> Result<Self, ExternalError> {
         let sort_bytes = building_sort_bytes(store, bytes);
-        let mut sorter = Sorter::with_bytes(sort_store, Natural, sort_bytes)?;
+        let sorter = Sorter::with_bytes(sort_store, Natural, sort_bytes);
+        let mut sorter = sorter
+            .map_err(|error| error.beside("building a graph", building_bytes(store), bytes))?;
         let mut number = 0_u64;
         while let Some((left, right)) = edges.next_record()? {
             check_edge(number, (left, right), node_limit)?;
@@ -99,10 +105,45 @@ impl Graph {
     /// Refuses a graph of so many nodes, whatever its edges, for which the store has no room.
     ///
     /// # Errors
-    /// As [`Store::check_room`].
+    /// As [`Store::check_room`], and if no store has so much.
     pub fn check_room(store: &Store, node_count: u64) -> Result<(), ExternalError> {
-        let bytes = node_count.saturating_mul(<(u64, u64) as Record>::BYTES as u64);
-        store.check_room(bytes, &format!("a graph of {node_count} nodes"))
+        Self::check_room_beside(store, node_count, 0)
+    }
+
+    /// The same where so many bytes are given back while it is written.
+    fn check_room_beside(
+        store: &Store,
+        node_count: u64,
+        given_back_bytes: u64,
+    ) -> Result<(), ExternalError> {
+        let Some(bytes) = node_count.checked_mul(NODE_BYTES) else {
+            let what = format!(
+                "a graph of {node_count} nodes is larger than any device; say how many nodes there are"
+            );
+            return Err(ExternalError::Invalid { what });
+        };
+        let mut what = format!("a graph of {node_count} nodes");
+        if given_back_bytes > 0 {
+            what += &format!(", in more than the {} of its edges,", ByteCount(given_back_bytes));
+        }
+        store.check_room(bytes.saturating_sub(given_back_bytes), &what)
+    }
+
+    /// Refuses so many edges, for the sort of which the store has no room where it has `bytes` of memory
+    /// for it: each is written from both its ends, also one that comes again.
+    ///
+    /// # Errors
+    /// As [`Store::check_room`].
+    pub fn check_sorting_room(
+        store: &Store,
+        edge_count: u64,
+        bytes: u64,
+    ) -> Result<(), ExternalError> {
+        match edge_count.saturating_mul(2 * EDGE_BYTES) {
+            // They may all stay in memory.
+            sorted_bytes if sorted_bytes <= bytes => Ok(()),
+            sorted_bytes => store.check_room(sorted_bytes, &format!("sorting {edge_count} edges")),
+        }
     }
 
     /// Writes the arrays of edges that come sorted, each from both its ends.
@@ -112,7 +153,10 @@ impl Graph {
         sorted: SortedStream<(u64, u64), Natural>,
     ) -> Result<Self, ExternalError> {
         let target_count = sorted.left_count().unwrap_or(0);
-        Self::check_room(store, node_count)?;
+        // What is read away gives its room back, which the arrays have then.
+        let is_one_store = sorted.store().is_same(store);
+        let given_back_bytes = if is_one_store { sorted.stored_bytes() } else { 0 };
+        Self::check_room_beside(store, node_count, given_back_bytes)?;
         let mut sorted = sorted.ahead();
         let mut nodes = Vector::writer_of(store, node_count)?;
         let mut targets = Vector::writer_of(store, target_count)?;
@@ -197,7 +241,12 @@ impl Graph {
 /// Memory in which a graph of this store sorts its edges, of `bytes`: beside it both arrays are
 /// written.
 pub(crate) fn building_sort_bytes(store: &Store, bytes: u64) -> u64 {
-    bytes.saturating_sub(2 * store.stream_bytes())
+    bytes.saturating_sub(building_bytes(store))
+}
+
+/// Memory of what writes both arrays.
+fn building_bytes(store: &Store) -> u64 {
+    2 * store.stream_bytes()
 }
 
 /// Edges from both their ends, by the node from which they are seen.

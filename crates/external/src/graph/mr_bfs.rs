@@ -35,11 +35,16 @@ const LEVEL_COUNT: u64 = 3;
 const GATHERER_COUNT: u64 = 2;
 
 /// Memory in which a search of `bytes` sorts neighbours, of a graph in the first of these stores.
-pub(crate) fn searching_sort_bytes((arrays, store): (&Store, &Store), bytes: u64) -> u64 {
+pub(crate) fn searching_sort_bytes(stores: (&Store, &Store), bytes: u64) -> u64 {
+    bytes.saturating_sub(searching_bytes(stores))
+}
+
+/// Memory of a search beside what it sorts.
+fn searching_bytes((arrays, store): (&Store, &Store)) -> u64 {
     // Two levels that are scanned and one that is written, where they are long.
     let levels = LEVEL_COUNT * (store.stream_bytes() + store.block_bytes());
     let gatherers = GATHERER_COUNT * (arrays.stream_bytes() + LOOKAHEAD_BYTES);
-    bytes.saturating_sub(levels + gatherers)
+    levels + gatherers
 }
 
 /// As [`Graph::search`], all in the graph's store.
@@ -84,7 +89,9 @@ fn search(
 ) -> Result<Bfs, ExternalError> {
     graph.check_node(source)?;
     let sort_bytes = searching_sort_bytes((graph.store(), store), bytes);
-    let mut sorter = Sorter::with_bytes(store, Natural, sort_bytes)?;
+    let sorter = Sorter::with_bytes(store, Natural, sort_bytes);
+    let beside_bytes = searching_bytes((graph.store(), store));
+    let mut sorter = sorter.map_err(|error| error.beside("a search", beside_bytes, bytes))?;
     let (mut nodes, mut edges) = (graph.nodes.gatherer()?, graph.edges.gatherer()?);
     let (mut before, mut current, mut next) =
         (Level::new(store)?, Level::new(store)?, Level::new(store)?);

@@ -1,7 +1,7 @@
 //! Graphs and searches beside those in memory, and the blocks that a search reads.
 
 use super::*;
-use crate::testing::{GRANT_BYTES, store};
+use crate::testing::{GRANT_BYTES, memory_io, store};
 use crate::{Grant, Settings};
 use nandu_base::{Rng, to_index};
 use proptest::prelude::*;
@@ -261,4 +261,56 @@ fn edges_that_are_none_are_refused_with_their_number() {
     assert_eq!(mr_bfs(&graph, 0, 32768, |_, _| Err(stop.clone())), Err(stop));
     drop(graph);
     assert_eq!(store.used_blocks(), 0);
+}
+
+#[test]
+fn too_little_memory_is_told_with_all_that_is_needed() {
+    // Streams of 17 blocks each, of which there are two while a graph is written.
+    let store = store(512, 1, 16);
+    let class = GraphClass::Line { nodes: 100 };
+    let build = |bytes| Graph::build(&store, 100, class.edges(1), bytes);
+    let needed = |error: ExternalError| match error {
+        ExternalError::TooLittleMemory { needed_bytes, granted_bytes, operator } => {
+            (needed_bytes, granted_bytes, operator)
+        }
+        error => panic!("{error}"),
+    };
+    let (needed_bytes, granted_bytes, operator) = needed(build(8 << 10).unwrap_err());
+    assert_eq!((granted_bytes, operator.starts_with("building a graph")), (8 << 10, true));
+    assert!(needed_bytes > 2 * 17 * 512, "{needed_bytes}");
+    let graph = build(needed_bytes).expect("so much is enough");
+    let search = |bytes| mr_bfs(&graph, 0, bytes, |_, _| Ok(()));
+    let (needed_bytes, _, operator) = needed(search(8 << 10).unwrap_err());
+    assert!(operator.starts_with("a search"), "{operator}");
+    search(needed_bytes).expect("so much is enough");
+}
+
+#[test]
+fn room_that_edges_give_back_is_room_for_a_graph() {
+    let volume = memory_io(1 << 20);
+    let settings = Settings { block_bytes: 512, in_flight: 1 };
+    let store = Store::new(std::slice::from_ref(&volume), settings, Grant::new(1 << 20)).unwrap();
+    let free_bytes = volume.free_bytes().unwrap();
+    // Two thirds of it have what was sorted, the third that is left is less than the nodes take.
+    let run_bytes = free_bytes / 3 * 2;
+    let mut runs = Vector::writer_of(&store, run_bytes / 16).unwrap();
+    (0..run_bytes / 16).for_each(|number| runs.push((number, number)).unwrap());
+    let runs = runs.finish().unwrap();
+    let left_bytes = volume.free_bytes().unwrap();
+    let node_count = left_bytes / 16 + 1000;
+    let refused = Graph::check_room(&store, node_count).unwrap_err().to_string();
+    assert!(refused.contains(&format!("a graph of {node_count} nodes would take")), "{refused}");
+    assert_eq!(Graph::check_room_beside(&store, node_count, runs.len() * 16), Ok(()));
+    let too_many = free_bytes / 16 * 2;
+    let refused = Graph::check_room_beside(&store, too_many, runs.len() * 16).unwrap_err();
+    assert!(refused.to_string().contains("in more than the"), "{refused}");
+    let refused = Graph::check_room(&store, u64::MAX).unwrap_err().to_string();
+    assert!(refused.contains("18446744073709551615 nodes is larger than any"), "{refused}");
+    drop(runs);
+    // Edges that memory holds are not written.
+    let sort = |edge_count, bytes| Graph::check_sorting_room(&store, edge_count, bytes);
+    let fits = free_bytes / 32;
+    assert_eq!((sort(1000, 32_000), sort(fits, 0)), (Ok(()), Ok(())));
+    let refused = sort(fits * 2, 32_000).unwrap_err().to_string();
+    assert!(refused.contains(&format!("sorting {} edges would take", fits * 2)), "{refused}");
 }

@@ -47,6 +47,11 @@ const fn word_bytes(count: u64) -> u64 {
     count.saturating_mul(4).saturating_add(count.div_ceil(64) * 8)
 }
 
+/// Bytes of an element that a walk in memory goes past, as progress has them.
+const WALKED_BYTES: u64 = 8;
+/// After so many elements a walk looks at whether to stop.
+const ELEMENTS_PER_LOOK: u64 = 4096;
+
 /// What stands for the successor of an element that was walked past.
 const VISITED: u64 = END - 1;
 
@@ -397,6 +402,9 @@ impl Run<'_> {
             *word |= bit;
             element = std::mem::replace(&mut words[at], rank);
             rank += 1;
+            if u64::from(rank).is_multiple_of(ELEMENTS_PER_LOOK) {
+                self.store.work(ELEMENTS_PER_LOOK * WALKED_BYTES)?;
+            }
         }
         if u64::from(rank) < count {
             let is_left = |at: &usize| passed[at / 64] & 1 << (at % 64) == 0;
@@ -419,8 +427,13 @@ impl Run<'_> {
         while let Some(arc) = stream.next_record()? {
             arcs.push(arc);
         }
-        let (mut element, mut rank) = (self.head, 0);
+        let (mut element, mut rank, mut left) = (self.head, 0, ELEMENTS_PER_LOOK);
         while element != END {
+            left -= 1;
+            if left == 0 {
+                left = ELEMENTS_PER_LOOK;
+                self.store.work(ELEMENTS_PER_LOOK * WALKED_BYTES)?;
+            }
             let index = arcs
                 .binary_search_by_key(&element, |&(element, _, _)| element)
                 .map_err(|_| unreached(element, self.head))?;

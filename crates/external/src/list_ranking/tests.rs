@@ -244,3 +244,13 @@ fn a_ranking_that_ends_before_its_first_note_goes_on_with_the_one_before() {
         }
     }
 }
+
+#[test]
+fn a_walk_in_memory_looks_at_whether_to_stop_and_says_how_far_it_is() {
+    let count = 20_000;
+    let (successors, head) = random_list(count, &mut Rng::new(3));
+    let store = store(512, 1, 1);
+    let vector = stored(&store, &successors);
+    rank(&vector, head, 256 << 10, &mut Rng::new(1)).unwrap();
+    assert_eq!(store.worked_bytes(), count / 4096 * 4096 * 8);
+}

@@ -19,9 +19,12 @@
 //!
 //! 1. The result is that of a sort by comparison.
 //! 2. Each level of parts takes eight bits of the prefix or more, so there are eight at most.
+//! 3. Once the user wants to stop it ends soon, with records in any order: the caller looks at that, too.
+//!    Only many records with one prefix, which are compared, are sorted to their end.
 
 use crate::{Order, Record};
 use nandu_base::to_index;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Fewest records that are worth parts.
 const RECORDS_MIN: usize = 512;
@@ -35,23 +38,50 @@ const RECORDS_SHARED_MIN: usize = 1 << 17;
 const CACHED_DIGIT_BITS: u32 = 11;
 const CACHED_PART_COUNT: usize = 1 << CACHED_DIGIT_BITS;
 
-/// Sorts `records` by `order`, in place.
-pub(super) fn sort_in_memory<R: Record, O: Order<R>>(records: &mut [R], order: &O) {
+/// Records between two looks at whether to stop.
+const RECORDS_PER_LOOK: usize = 1 << 16;
+
+/// An order, and whether to stop.
+struct Task<'o, O> {
+    order: &'o O,
+    stop: &'o AtomicBool,
+}
+
+impl<O> Task<'_, O> {
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Sorts `records` by `order`, in place, unless `stop` is set.
+pub(super) fn sort_in_memory<R: Record, O: Order<R>>(
+    records: &mut [R],
+    order: &O,
+    stop: &AtomicBool,
+) {
+    sort_by(records, &Task { order, stop });
+}
+
+fn sort_by<R: Record, O: Order<R>>(records: &mut [R], task: &Task<'_, O>) {
     if records.len() < RECORDS_MIN {
-        records.sort_unstable_by(|left, right| order.compare_by_prefix(left, right));
-    } else if records.len() < RECORDS_MANY {
-        sort_by_digits::<CACHED_PART_COUNT, R, O>(records, order, CACHED_DIGIT_BITS);
-    } else {
-        sort_by_digits::<PART_COUNT, R, O>(records, order, DIGIT_BITS);
+        return records.sort_unstable_by(|left, right| task.order.compare_by_prefix(left, right));
+    }
+    if task.is_stopped() {
+        return;
+    }
+    match records.len() < RECORDS_MANY {
+        true => sort_by_digits::<CACHED_PART_COUNT, R, O>(records, task, CACHED_DIGIT_BITS),
+        false => sort_by_digits::<PART_COUNT, R, O>(records, task, DIGIT_BITS),
     }
 }
 
 /// The same with the help of another thread where that pays.
-pub(super) fn sort_by_two<R: Record, O: Order<R>>(records: &mut [R], order: &O) {
+pub(super) fn sort_by_two<R: Record, O: Order<R>>(records: &mut [R], order: &O, stop: &AtomicBool) {
+    let task = &Task { order, stop };
     if records.len() < RECORDS_SHARED_MIN {
-        return sort_in_memory(records, order);
+        return sort_by(records, task);
     }
-    let Some(ends) = parts::<PART_COUNT, R, O>(records, order, DIGIT_BITS) else { return };
+    let Some(ends) = parts::<PART_COUNT, R, O>(records, task, DIGIT_BITS) else { return };
     let start_of = |part: usize| part.checked_sub(1).map_or(0, |before| ends[before]);
     let largest = (0..PART_COUNT).max_by_key(|&part| ends[part] - start_of(part));
     let largest = largest.expect("there are parts");
@@ -62,9 +92,9 @@ pub(super) fn sort_by_two<R: Record, O: Order<R>>(records: &mut [R], order: &O) 
     if (end - start) / 2 + (count - (end - start)) < longer(start).min(longer(end)) {
         let (front, rest) = records.split_at_mut(start);
         let (alike, back) = rest.split_at_mut(end - start);
-        sort_parts(front, ends[..largest].iter().copied(), order);
-        sort_parts(back, ends[largest + 1..].iter().map(|its_end| its_end - end), order);
-        return sort_by_two(alike, order);
+        sort_parts(front, ends[..largest].iter().copied(), task);
+        sort_parts(back, ends[largest + 1..].iter().map(|its_end| its_end - end), task);
+        return sort_by_two(alike, order, stop);
     }
     // As near to half of them each as parts allow.
     let cut = (0..PART_COUNT).min_by_key(|&part| longer(ends[part])).expect("there are parts");
@@ -72,13 +102,13 @@ pub(super) fn sort_by_two<R: Record, O: Order<R>>(records: &mut [R], order: &O) 
     let (front_ends, back_ends) = ends.split_at(cut + 1);
     let (front, back) = records.split_at_mut(middle);
     let sort_back = |back: &mut [R], order: &O| {
-        sort_parts(back, back_ends.iter().map(|end| end - middle), order);
+        sort_parts(back, back_ends.iter().map(|end| end - middle), &Task { order, stop });
     };
     let is_shared = std::thread::scope(|scope| {
         let (back, its_order) = (&mut *back, order.clone());
         let thread = std::thread::Builder::new().name("sort".to_owned());
         let spawned = thread.spawn_scoped(scope, move || sort_back(back, &its_order));
-        sort_parts(front, front_ends.iter().copied(), order);
+        sort_parts(front, front_ends.iter().copied(), task);
         spawned.is_ok()
     });
     if !is_shared {
@@ -90,11 +120,11 @@ pub(super) fn sort_by_two<R: Record, O: Order<R>>(records: &mut [R], order: &O) 
 fn sort_parts<R: Record, O: Order<R>>(
     records: &mut [R],
     ends: impl Iterator<Item = usize>,
-    order: &O,
+    task: &Task<'_, O>,
 ) {
     let mut start = 0;
     for end in ends {
-        sort_in_memory(&mut records[start..end], order);
+        sort_by(&mut records[start..end], task);
         start = end;
     }
 }
@@ -102,25 +132,27 @@ fn sort_parts<R: Record, O: Order<R>>(
 /// The same by `P` parts, of digits of so many bits.
 fn sort_by_digits<const P: usize, R: Record, O: Order<R>>(
     records: &mut [R],
-    order: &O,
+    task: &Task<'_, O>,
     digit_bits: u32,
 ) {
-    if let Some(ends) = parts::<P, R, O>(records, order, digit_bits) {
-        sort_parts(records, ends.into_iter(), order);
+    if let Some(ends) = parts::<P, R, O>(records, task, digit_bits) {
+        sort_parts(records, ends.into_iter(), task);
     }
 }
 
-/// Puts records into `P` parts and says where each ends; sorts them if their prefixes are alike.
+/// Puts records into `P` parts and says where each ends; sorts them if their prefixes are alike. `None`
+/// if there is no more to do.
 fn parts<const P: usize, R: Record, O: Order<R>>(
     records: &mut [R],
-    order: &O,
+    task: &Task<'_, O>,
     digit_bits: u32,
 ) -> Option<[usize; P]> {
+    let order = task.order;
     let Some(shift) = digit_shift(records, order, digit_bits) else {
         records.sort_unstable_by(|left, right| order.compare(left, right));
         return None;
     };
-    Some(place(records, |record| to_index((order.prefix(record) >> shift) % P as u64)))
+    place(records, |record| to_index((order.prefix(record) >> shift) % P as u64), task)
 }
 
 /// Where the digit lies that tells most of the records apart; `None` if prefixes are alike.
@@ -135,15 +167,22 @@ fn digit_shift<R: Record, O: Order<R>>(records: &[R], order: &O, digit_bits: u32
     (different_bits > 0).then(|| different_bits.saturating_sub(digit_bits))
 }
 
-/// Puts records into the order of their digits, and says where each part ends.
-fn place<const P: usize, R: Record>(
+/// Puts records into the order of their digits, and says where each part ends; `None` if it stopped.
+fn place<const P: usize, R: Record, O>(
     records: &mut [R],
     digit_of: impl Fn(&R) -> usize,
-) -> [usize; P] {
+    task: &Task<'_, O>,
+) -> Option<[usize; P]> {
     let mut next = [0; P];
-    for record in &*records {
-        next[digit_of(record)] += 1;
+    for some in records.chunks(RECORDS_PER_LOOK) {
+        if task.is_stopped() {
+            return None;
+        }
+        for record in some {
+            next[digit_of(record)] += 1;
+        }
     }
+    let is_long = records.len() >= RECORDS_MANY;
     let mut ends = [0; P];
     let mut end = 0;
     for (next, its_end) in next.iter_mut().zip(&mut ends) {
@@ -154,6 +193,9 @@ fn place<const P: usize, R: Record>(
     loop {
         let mut is_placed = true;
         for part in 0..P {
+            if is_long && task.is_stopped() {
+                return None;
+            }
             for at in next[part]..ends[part] {
                 let place = &mut next[digit_of(&records[at])];
                 records.swap(at, *place);
@@ -162,7 +204,7 @@ fn place<const P: usize, R: Record>(
             is_placed &= next[part] == ends[part];
         }
         if is_placed {
-            return ends;
+            return Some(ends);
         }
     }
 }
@@ -174,7 +216,7 @@ mod tests {
     use nandu_base::Rng;
     use proptest::prelude::*;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
@@ -193,11 +235,11 @@ mod tests {
             let mut expected = records.clone();
             expected.sort_unstable();
             let mut sorted = records.clone();
-            sort_in_memory(&mut sorted, &Natural);
+            sort_in_memory(&mut sorted, &Natural, &AtomicBool::default());
             prop_assert!(sorted == expected);
             let order = By(|record: &(u64, u64)| record.1);
             let mut sorted = records;
-            sort_in_memory(&mut sorted, &order);
+            sort_in_memory(&mut sorted, &order, &AtomicBool::default());
             expected.sort_unstable_by_key(|&record| (record.1, record));
             prop_assert!(sorted == expected);
         }
@@ -238,7 +280,7 @@ mod tests {
             let mut records: Vec<(u64, u64)> = (0..count).map(|n| (number(n), n % 5)).collect();
             let mut expected = records.clone();
             expected.sort_unstable();
-            sort_by_two(&mut records, &Natural);
+            sort_by_two(&mut records, &Natural, &AtomicBool::default());
             assert!(records == expected, "shape {shape}");
         }
     }
@@ -261,12 +303,42 @@ mod tests {
             records.extend(&far);
             let mut expected = records.clone();
             expected.sort_unstable();
-            sort_by_two(&mut records, &order);
+            sort_by_two(&mut records, &order, &AtomicBool::default());
             assert!(records == expected, "{far:?}");
             // Once all are in parts each of the two sorts half, for which it looks at each three times
             // and at some more often; one that sorted all would look twice as often and more.
             let of_other = looks[1].load(Ordering::Relaxed);
             assert!((count..3 * count).contains(&of_other), "{far:?}: {of_other} for {count}");
+        }
+    }
+
+    #[test]
+    fn a_sort_that_is_stopped_ends_soon() {
+        // Many are looked at three times on each level of parts, of which there are some.
+        let count = 8 * RECORDS_MANY;
+        let mut rng = Rng::new(5);
+        let records: Vec<u64> = (0..count).map(|_| rng.next_u64()).collect();
+        let sorts: [fn(&mut [u64], &_, &AtomicBool); 2] = [sort_in_memory, sort_by_two];
+        for sort in sorts {
+            for stop_at in [1, count + 10, 2 * count + 10, 3 * count, 4 * count] {
+                let (looks, stop) =
+                    (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+                let (its_looks, its_stop) = (Arc::clone(&looks), Arc::clone(&stop));
+                let order = By(move |record: &u64| {
+                    if its_looks.fetch_add(1, Ordering::Relaxed) == stop_at {
+                        its_stop.store(true, Ordering::Relaxed);
+                    }
+                    *record
+                });
+                let mut sorted = records.clone();
+                sort(&mut sorted, &order, &stop);
+                let more = looks.load(Ordering::Relaxed) - stop_at;
+                assert!(more <= count, "{more} looks after the one at {stop_at}, of {count}");
+                sorted.sort_unstable();
+                let mut expected = records.clone();
+                expected.sort_unstable();
+                assert!(sorted == expected, "no record is lost");
+            }
         }
     }
 

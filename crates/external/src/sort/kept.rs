@@ -61,7 +61,7 @@ impl<R: Record, O: Order<R>> Sorter<R, O> {
     ) -> Result<SortedStream<R, O>, E> {
         self.failure.check()?;
         if self.run_count() == 0 {
-            return Ok(self.finish_in_memory());
+            return Ok(self.finish_in_memory()?);
         }
         let written = self.runs.len();
         self.end_runs()?;

@@ -218,8 +218,8 @@ impl<R: Record, O: Order<R>> Sorter<R, O> {
     fn sort_filled(&mut self) {
         let filled = std::mem::take(&mut self.records);
         let piece = match self.division.piece_count {
-            1 => Piece::sorted(filled, &self.order),
-            _ => Piece::sorted_by_thread(filled, &self.order),
+            1 => Piece::sorted(filled, &self.order, self.store.stop_flag()),
+            _ => Piece::sorted_by_thread(filled, &self.order, self.store.stop_flag()),
         };
         self.pieces.push_back(piece);
     }
@@ -272,9 +272,9 @@ impl<R: Record, O: Order<R>> Sorter<R, O> {
     }
 
     /// The same where nothing was written.
-    fn finish_in_memory(self) -> SortedStream<R, O> {
+    fn finish_in_memory(self) -> Result<SortedStream<R, O>, ExternalError> {
         let Self { store, order, division, mut records, mark, pieces, memory, .. } = self;
-        sort_in_memory(&mut records, &order);
+        sort_in_memory(&mut records, &order, store.stop_flag());
         let source = if pieces.is_empty() {
             Source::Memory { records, next: 0, mark, memory }
         } else {
@@ -282,7 +282,8 @@ impl<R: Record, O: Order<R>> Sorter<R, O> {
             pieces.push(records);
             Source::Pieces(PieceMerge::new(pieces, order.clone(), memory))
         };
-        SortedStream::new(source, store, order, division)
+        store.check_stop()?;
+        Ok(SortedStream::new(source, store, order, division))
     }
 
     /// Merges so many of the smallest runs.

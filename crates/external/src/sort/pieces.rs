@@ -8,12 +8,15 @@
 //!
 //! 1. What is written depends on how many records came, never on how long a thread took: a
 //!    simulated drive sees the same requests each time.
-//! 2. A thread touches its records and nothing else, and has ended when its piece is gone.
+//! 2. Once the user wants to stop, pieces are in any order: who hands them on looks at that.
+//! 3. A thread touches its records and nothing else, and has ended when its piece is gone.
 
 use super::in_memory::{sort_by_two, sort_in_memory};
 use crate::loser_tree::LoserTree;
 use crate::store::Buffers;
 use crate::{ExternalError, Memory, Order, Record, Vector, VectorWriter};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 
 /// Records that are sorted, or will be when a thread is done.
@@ -43,20 +46,24 @@ pub(super) struct PieceMerge<R, O> {
 
 impl<R: Record> Piece<R> {
     /// Sorts `records` now.
-    pub(super) fn sorted<O: Order<R>>(mut records: Vec<R>, order: &O) -> Self {
-        sort_in_memory(&mut records, order);
+    pub(super) fn sorted<O: Order<R>>(mut records: Vec<R>, order: &O, stop: &AtomicBool) -> Self {
+        sort_in_memory(&mut records, order, stop);
         Self { len: records.len(), records, thread: None }
     }
 
     /// Has a thread sort `records`; where there is none to be had, sorts them now.
-    pub(super) fn sorted_by_thread<O: Order<R>>(mut records: Vec<R>, order: &O) -> Self {
+    pub(super) fn sorted_by_thread<O: Order<R>>(
+        mut records: Vec<R>,
+        order: &O,
+        stop: &Arc<AtomicBool>,
+    ) -> Self {
         let len = records.len();
         // The records are handed over once the thread is there: without one they are still here.
         let (sender, receiver) = std::sync::mpsc::sync_channel::<Vec<R>>(1);
-        let its_order = order.clone();
+        let (its_order, its_stop) = (order.clone(), Arc::clone(stop));
         let sort = move || {
             let mut records = receiver.recv().unwrap_or_default();
-            sort_by_two(&mut records, &its_order);
+            sort_by_two(&mut records, &its_order, &its_stop);
             records
         };
         match std::thread::Builder::new().name("sort".to_owned()).spawn(sort) {
@@ -65,7 +72,7 @@ impl<R: Record> Piece<R> {
                 Self { records: Vec::new(), thread: Some(thread), len }
             }
             Err(_) => {
-                sort_in_memory(&mut records, order);
+                sort_in_memory(&mut records, order, stop);
                 Self { records, thread: None, len }
             }
         }

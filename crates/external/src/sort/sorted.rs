@@ -35,6 +35,19 @@ impl<R: Record, O: Order<R>> SortedStream<R, O> {
         Self { source, store, order, division }
     }
 
+    /// Where the runs lie.
+    pub(crate) const fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Bytes of the records that are still in runs: their blocks are given back as they are read.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        match &self.source {
+            Source::Merge(merge) => merge.left_count().saturating_mul(R::BYTES as u64),
+            Source::Memory { .. } | Source::Pieces(_) => 0,
+        }
+    }
+
     /// An empty sorter with the same memory; what was not given yet is forgotten. Whoever sorts
     /// often and little takes memory once.
     #[must_use]

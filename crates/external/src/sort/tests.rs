@@ -8,6 +8,8 @@ use nandu_device::FaultPlan;
 use nandu_storage::StorageError;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn collect<S: RecordStream>(mut stream: S) -> Vec<S::Record> {
     let mut records = Vec::new();
@@ -50,6 +52,26 @@ fn expected_blocks(count: u64, memory: u64, block: u64, in_flight: u64, sizes: (
         runs.push(merged);
     }
     written
+}
+
+#[test]
+fn a_sort_that_is_stopped_while_it_sorts_in_memory_says_so() {
+    for memory_bytes in [16 << 10, 64 << 10] {
+        let stop = Arc::new(AtomicBool::new(false));
+        let its_stop = Arc::clone(&stop);
+        let order = By(move |record: &u64| {
+            its_stop.store(true, Ordering::Relaxed);
+            *record
+        });
+        let volumes = [memory_io(1 << 20)];
+        let settings = Settings { block_bytes: 512, in_flight: 1 };
+        let grant = Grant::new(GRANT_BYTES);
+        let store = Store::stoppable(&volumes, settings, grant, stop).unwrap();
+        let mut sorter = Sorter::with_bytes(&store, order, memory_bytes).unwrap();
+        (0..1000).for_each(|number| sorter.push(number * 7919 % 1009).unwrap());
+        assert_eq!(sorter.run_count(), 0);
+        assert_eq!(sorter.finish().err(), Some(ExternalError::Cancelled));
+    }
 }
 
 proptest! {

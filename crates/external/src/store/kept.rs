@@ -10,7 +10,8 @@
 //!    ([`Store::hold`]) not after that either, until the next phase is kept.
 //! 3. A stamp that is given after a resumption was not given before: what the process that ended
 //!    wrote later is never taken for what the next one writes.
-//! 4. What does not fit the files is an error, when it is resumed or when it is read.
+//! 4. What does not fit the files is an error, when it is resumed or when it is read; so are files of
+//!    the same names that another store wrote, where each has an identity ([`Store::identified`]).
 
 use super::room::{Extent, Room};
 use super::{Buffers, FILE_KIND, Settings, Shared, Store, TRAILER_BYTES, TemporaryFile};
@@ -30,6 +31,8 @@ const STAMPS_LEFT_OUT: u32 = 1 << 26;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeptStore {
+    /// What its blocks know of it.
+    pub(super) identity: u64,
     /// Bytes of a block.
     pub(super) block_bytes: u32,
     /// The name of its file on each volume, in their order.
@@ -97,6 +100,7 @@ impl Store {
             lane.io().sync(lane.id())?;
         }
         Ok(KeptStore {
+            identity: self.shared.identity,
             block_bytes: self.shared.settings.block_bytes,
             files: self.shared.lanes.iter().map(|lane| lane.name().to_owned()).collect(),
             last_stamp: self.shared.room.lock().last_stamp(),
@@ -164,7 +168,7 @@ impl Store {
                 return Err(misfit(&what));
             }
         }
-        let shared = Shared::new(settings, grant, lanes, Mutex::new(room), stop);
+        let shared = Shared::new((settings, kept.identity), grant, lanes, Mutex::new(room), stop);
         Ok(Self { shared: Arc::new(shared) })
     }
 

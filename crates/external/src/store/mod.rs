@@ -9,8 +9,8 @@
 //! ```
 //!
 //! 1. A block that is not what its owner wrote is an error, never other records: the checksum knows
-//!    the file and the place, the stamp knows the extent. A file that was cut reads as zeros, which
-//!    no block is.
+//!    the store, the file and the place, the stamp knows the extent. A file that was cut reads as
+//!    zeros, which no block is.
 //! 2. The files go with the last who holds the store, whatever ended it, unless they are kept
 //!    (`kept`). After a crash nothing
 //!    refers to them; the next opening of a database removes those that lie beside its files.
@@ -38,7 +38,7 @@ use nandu_base::{ByteCount, Nanos, to_index, to_u32};
 use nandu_device::{IoBuffer, Operation};
 use nandu_storage::page::{page_is_sound, seal_page};
 use nandu_storage::volume::Io;
-use nandu_storage::{PageAddress, StorageError};
+use nandu_storage::{FileId, PageAddress, StorageError};
 use nandu_workers::sync::Mutex;
 use room::Room;
 use serde::{Deserialize, Serialize};
@@ -111,6 +111,8 @@ pub struct Store {
 #[derive(Debug)]
 struct Shared {
     settings: Settings,
+    /// What the checksums of its blocks know of it, 0 where nobody gave any.
+    identity: u64,
     grant: Grant,
     /// A file on each volume.
     lanes: Vec<TemporaryFile>,
@@ -120,6 +122,7 @@ struct Shared {
     read_blocks: AtomicU64,
     write_blocks: AtomicU64,
     wait_ns: AtomicU64,
+    worked_bytes: AtomicU64,
     /// Requests, while somebody wants to know them.
     trace: Mutex<Option<Trace>>,
 }
@@ -154,6 +157,22 @@ impl Store {
         grant: Grant,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, ExternalError> {
+        Self::identified(volumes, settings, grant, stop, 0)
+    }
+
+    /// The same for one that is to be kept ([`Self::keep`]): `identity` is what no other store has, a
+    /// random number, say. Blocks know it, so that whoever resumes this store and finds files of the
+    /// same names and places that another one wrote is told so.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn identified(
+        volumes: &[Io],
+        settings: Settings,
+        grant: Grant,
+        stop: Arc<AtomicBool>,
+        identity: u64,
+    ) -> Result<Self, ExternalError> {
         Self::check_settings(volumes, settings)?;
         let lanes = volumes.iter().map(|io| {
             // A table of files is written, which nobody does anything beside.
@@ -164,7 +183,8 @@ impl Store {
         });
         let lanes = lanes.collect::<Result<Vec<_>, _>>()?;
         let room = Mutex::new(Room::new(lanes.len()));
-        Ok(Self { shared: Arc::new(Shared::new(settings, grant, lanes, room, stop)) })
+        let shared = Shared::new((settings, identity), grant, lanes, room, stop);
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Whether there can be a store of such blocks.
@@ -323,6 +343,23 @@ impl Store {
         }
     }
 
+    /// The same, of work that has gone through so many bytes of memory more.
+    pub(crate) fn work(&self, bytes: u64) -> Result<(), ExternalError> {
+        self.shared.worked_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.check_stop()
+    }
+
+    /// Bytes of memory that walks without requests have gone through, for who shows how far they are.
+    #[must_use]
+    pub fn worked_bytes(&self) -> u64 {
+        self.shared.worked_bytes.load(Ordering::Relaxed)
+    }
+
+    /// What is set once the user wants to stop.
+    pub(crate) fn stop_flag(&self) -> &Arc<AtomicBool> {
+        &self.shared.stop
+    }
+
     /// Asserts the invariants of the room and of the grant.
     ///
     /// # Panics
@@ -395,10 +432,13 @@ impl Store {
         Ok(Flight { store: self.clone(), place, ticket: Some(ticket), operation })
     }
 
-    /// What the checksum of a block knows of its place.
+    /// What the checksum of a block knows of its place, and of the store.
     fn address(&self, place: Place) -> PageAddress {
         let (lane, offset_bytes) = self.locate(place);
-        PageAddress::new(lane.id(), to_u32(offset_bytes / self.block_bytes()))
+        let [.., a, b, c, d, e, f] = self.shared.identity.to_be_bytes();
+        let file = FileId(lane.id().0 ^ u16::from_be_bytes([a, b]));
+        let number = to_u32(offset_bytes / self.block_bytes()) ^ u32::from_be_bytes([c, d, e, f]);
+        PageAddress::new(file, number)
     }
 
     /// Whether a block is what was written there.
@@ -411,7 +451,7 @@ impl Store {
 
 impl Shared {
     fn new(
-        settings: Settings,
+        (settings, identity): (Settings, u64),
         grant: Grant,
         lanes: Vec<TemporaryFile>,
         room: Mutex<Room>,
@@ -419,9 +459,10 @@ impl Shared {
     ) -> Self {
         let alignments = lanes.iter().map(|lane| lane.io().buffer_alignment());
         let alignment = to_index(u64::from(alignments.max().unwrap_or(1).max(512)));
-        let [read_blocks, write_blocks, wait_ns] = [const { AtomicU64::new(0) }; 3];
+        let [read_blocks, write_blocks, wait_ns, worked_bytes] = [const { AtomicU64::new(0) }; 4];
         Self {
             settings,
+            identity,
             grant,
             lanes,
             alignment,
@@ -430,6 +471,7 @@ impl Shared {
             read_blocks,
             write_blocks,
             wait_ns,
+            worked_bytes,
             trace: Mutex::new(None),
         }
     }

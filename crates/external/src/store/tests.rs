@@ -144,6 +144,33 @@ fn what_was_kept_and_is_read_away_stays_whole_while_room_is_held() {
     store.let_go();
 }
 
+#[test]
+fn files_of_another_store_are_an_error_though_all_lies_at_the_same_places() {
+    let settings = Settings { block_bytes: 512, in_flight: 2 };
+    let kept_of = |io: &Io, identity, first| {
+        let (volumes, grant) = (std::slice::from_ref(io), Grant::new(1 << 20));
+        let store = Store::identified(volumes, settings, grant, Arc::default(), identity).unwrap();
+        let mut writer = Vector::writer_of(&store, 1000).unwrap();
+        (first..first + 1000).for_each(|number: u64| writer.push(number).unwrap());
+        let vector = writer.finish().unwrap();
+        (store.keep().unwrap(), vector.kept())
+    };
+    let (one, other) = (io(), io());
+    let (kept, vector) = kept_of(&one, 0x1234_5678_9abc_def0, 0);
+    let (other_kept, other_vector) = kept_of(&other, 0x1234_5678_9abc_def1, 7);
+    assert_eq!(vector, other_vector, "all lies at the same places");
+    let sum_of = |io: &Io, kept: &KeptStore| {
+        let store = resumed(io, kept, &[&vector])?;
+        Vector::<u64>::resume(&store, &vector).map(|vector| sum(&vector))
+    };
+    assert_eq!(sum_of(&one, &kept), Ok(999 * 500));
+    assert_eq!(sum_of(&other, &other_kept), Ok(999 * 500 + 7000));
+    for (io, kept) in [(&other, &kept), (&one, &other_kept)] {
+        let error = sum_of(io, kept).unwrap_err().to_string();
+        assert!(error.contains("not what was written there"), "{error}");
+    }
+}
+
 /// Makes something of a vector that was kept into something else.
 type Change<'c> = &'c dyn Fn(&mut KeptVector);
 

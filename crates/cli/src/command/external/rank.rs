@@ -149,12 +149,17 @@ pub(super) fn run(arguments: &RankArguments, context: &Context) -> Result<(), Fa
     let kept = arguments.keep.kept(&arguments.file, Role::Disk, || arguments.asked())?;
     let kept = kept.map(|kept| Arc::new(Mutex::new(kept)));
     let outcome = find(arguments, probe, kept.as_ref(), context);
-    let Found { element_count, counts, means, prediction } =
-        outcome.map_err(|failure| match &kept {
-            Some(kept) => locked(kept).explain(failure, "a round is"),
-            None => failure,
-        })?;
-    drop(kept);
+    let outcome = outcome.map_err(|failure| arguments.beyond.explain(failure));
+    let told = outcome.and_then(|found| answer(arguments, found, context));
+    match kept {
+        Some(kept) => locked(&kept).end(told, || "a round is"),
+        None => told,
+    }
+}
+
+/// Tells what a ranking did.
+fn answer(arguments: &RankArguments, found: Found, context: &Context) -> Result<(), Failure> {
+    let Found { element_count, counts, means, prediction } = found;
     let report = Report {
         file: &arguments.file,
         output: &arguments.output,
@@ -210,6 +215,7 @@ fn find(
     });
     let foreseen = foreseen.transpose()?;
     let partial = arguments.files.begin(&arguments.output)?;
+    let _scratch = partial.path().map(|path| context.interrupt.scratch(path.to_owned(), None));
     if let Some(kept) = kept {
         locked(kept).note_output(&partial)?;
     }
@@ -219,7 +225,10 @@ fn find(
     let read_bytes = records.read_bytes();
     let look = |step| match step {
         0 => course.reach(read_bytes.load(Ordering::Relaxed)),
-        1 => course.reach(store.counts().read_bytes + store.counts().write_bytes),
+        1 => {
+            let counts = store.counts();
+            course.reach(counts.read_bytes + counts.write_bytes + store.worked_bytes());
+        }
         _ => {}
     };
     let progress = Progress::new(context, STEPS.len());
@@ -237,9 +246,6 @@ fn find(
     let element_count = at_work(&progress, &STEPS, &course, look, work)?;
     let elapsed_ns = store.now().saturating_sub(begin).0;
     arguments.files.finish(partial, &arguments.output)?;
-    if let Some(kept) = kept {
-        locked(kept).finish();
-    }
     let prediction =
         foreseen.map(|(probe, predicted_ns)| probe.prediction(predicted_ns, elapsed_ns));
     let (counts, means) = (counts_of((&store, &store)), places.means(&arguments.beyond));
@@ -278,7 +284,7 @@ fn ranked(job: Job, course: &Course) -> Result<u64, Failure> {
             let successors = read(&store, records)?;
             let count = successors.len();
             let per_element = match count * WALKED_BYTES <= bytes() {
-                true => 2 * ELEMENT_BYTES as u64,
+                true => 3 * ELEMENT_BYTES as u64,
                 false => MOVED_BYTES_PER_ELEMENT,
             };
             course.next_step(store.counts().write_bytes + count * per_element);

@@ -216,11 +216,20 @@ pub(super) fn run(arguments: &SortArguments, context: &Context) -> Result<(), Fa
     let kept = arguments.keep.kept(&arguments.file, Role::Disk, || arguments.asked())?;
     let kept = kept.map(|kept| Arc::new(Mutex::new(kept)));
     let outcome = find(arguments, key, probe, kept.as_ref(), context);
-    let (sorted, means, prediction) = outcome.map_err(|failure| match &kept {
-        Some(kept) => locked(kept).explain(failure, "sorted runs are"),
-        None => failure,
-    })?;
-    drop(kept);
+    let outcome = outcome.map_err(|failure| arguments.beyond.explain(failure));
+    let told = outcome.and_then(|found| answer(arguments, found, context));
+    match kept {
+        Some(kept) => locked(&kept).end(told, || "sorted runs are"),
+        None => told,
+    }
+}
+
+/// Tells what a sort did.
+fn answer(
+    arguments: &SortArguments,
+    (sorted, means, prediction): (Sorted, Means, Option<Prediction>),
+    context: &Context,
+) -> Result<(), Failure> {
     let report = Report {
         file: &arguments.file,
         output: &arguments.output,
@@ -270,6 +279,7 @@ fn find(
     });
     let foreseen = foreseen.transpose()?;
     let partial = arguments.files.begin(&arguments.output)?;
+    let _scratch = partial.path().map(|path| context.interrupt.scratch(path.to_owned(), None));
     if let Some(kept) = kept {
         locked(kept).note_output(&partial)?;
     }
@@ -297,9 +307,6 @@ fn find(
     };
     let sorted = at_work(&progress, &STEPS, &course, look, work)?;
     arguments.files.finish(partial, &arguments.output)?;
-    if let Some(kept) = kept {
-        locked(kept).finish();
-    }
     let prediction =
         foreseen.map(|(probe, predicted_ns)| probe.prediction(predicted_ns, sorted.elapsed_ns));
     Ok((sorted, places.means(&arguments.beyond), prediction))

@@ -15,6 +15,7 @@ use crate::command::kept::{Asked, KeepArguments, Kept, asked_of};
 use crate::command::prediction::Probe;
 use crate::failure::Failure;
 use crate::input::Input;
+use crate::output::complain;
 use crate::progress::Progress;
 use crate::run_facts::RunFacts;
 use clap::{Args, ValueEnum};
@@ -245,22 +246,22 @@ pub(super) fn run(arguments: &BfsArguments, context: &Context) -> Result<(), Fai
     let asked = || arguments.asked();
     let mut kept = arguments.keep.kept(&arguments.file, Role::Flash, asked)?;
     let outcome = find(arguments, foresight, kept.as_mut(), context);
-    let (found, means) = outcome.map_err(|failure| match &kept {
-        Some(kept) => {
-            let has_clusters = matches!(
-                kept.reached::<KeptSearch>(),
-                Ok(Some(KeptSearch { phase: KeptPhase::Clusters { .. }, .. }))
-            );
-            kept.explain(failure, if has_clusters { "its clusters are" } else { "the graph is" })
+    let outcome = outcome.map_err(|failure| arguments.beyond.explain(failure));
+    let told = outcome.and_then(|(found, means)| {
+        let report = arguments.report(&found, means, context);
+        match arguments.json {
+            true => context.output.json("graph bfs", &report),
+            false => tell(&report, context),
         }
-        None => failure,
-    })?;
-    drop(kept);
-    let report = arguments.report(&found, means, context);
-    match arguments.json {
-        true => context.output.json("graph bfs", &report),
-        false => tell(&report, context),
-    }
+    });
+    let Some(kept) = kept else { return told };
+    kept.end(told, || {
+        let has_clusters = matches!(
+            kept.reached::<KeptSearch>(),
+            Ok(Some(KeptSearch { phase: KeptPhase::Clusters { .. }, .. }))
+        );
+        if has_clusters { "its clusters are" } else { "the graph is" }
+    })
 }
 
 /// Does the work. What is not kept is gone when this returns.
@@ -300,6 +301,8 @@ fn find(
     if was_begun {
         work.keep(&mut kept, &ground, &built)?;
     }
+    // Another source may be asked for of a graph that is kept.
+    arguments.check_source_of(built.node_count)?;
     let ground = match (arguments.algorithm, ground) {
         (AlgorithmArgument::Mm, Ground::Graph(graph)) => {
             let (graph, ground) = work.cluster(graph)?;
@@ -317,9 +320,6 @@ fn find(
     let begin = work.stores.0.now();
     let (bfs, levels, searching, clusters) = work.search(ground, built.node_count)?;
     let searching_ns = work.stores.0.now().saturating_sub(begin).0;
-    if let Some(kept) = kept {
-        kept.finish();
-    }
     let prediction = foresight.map(|foresight| foresight.beside(building_ns, searching_ns));
     let found = Found { built, bfs, levels, searching, clusters, prediction };
     Ok((found, places.means(&arguments.beyond)))
@@ -339,11 +339,10 @@ fn begun_of(
     }
     let (input, name) = opened.expect("what is not kept was opened");
     let options = arguments.options(context);
+    let known_bytes = input.byte_count();
     let list = EdgeList::open(input, &name, &options, places.grant())?;
     let stores = places.stores()?;
-    if let Some(node_count) = arguments.nodes {
-        Graph::check_room(&stores.0, node_count)?;
-    }
+    arguments.check_room(&list, known_bytes, &stores)?;
     Ok((Begun::List(Box::new(list)), stores))
 }
 
@@ -387,7 +386,7 @@ impl Work<'_> {
         self.course.expect(Clustering::expected_bytes(&graph, source, both, bytes, settings)?);
         let look = |_| {
             let moved = counts_of(both).since(&before);
-            self.course.reach(moved.read_bytes + moved.write_bytes);
+            self.course.reach(moved.read_bytes + moved.write_bytes + both.0.worked_bytes());
         };
         self.watched(look, move || {
             let both = (&stores.0, &stores.1);
@@ -556,6 +555,48 @@ impl BfsArguments {
             ))),
             _ => Ok(()),
         }
+    }
+
+    /// The same where the graph is there.
+    fn check_source_of(&self, node_count: u64) -> Result<(), Failure> {
+        if self.source < node_count {
+            return Ok(());
+        }
+        Err(Failure::input(format!(
+            "--source {}: {} has {}, counted from 0, none has that number",
+            self.source,
+            self.file.display(),
+            counted(node_count, "node")
+        )))
+    }
+
+    /// Refuses a graph that has no room, as far as it is known before its edges are read. Edges from a node
+    /// to itself are known only then: where these are left out, and there would be too little room if there
+    /// were none, that is said and the work begins.
+    fn check_room(
+        &self,
+        list: &EdgeList,
+        known_bytes: Option<u64>,
+        stores: &(Store, Store),
+    ) -> Result<(), Failure> {
+        if let Some(node_count) = list.known_node_count() {
+            Graph::check_room(&stores.0, node_count)?;
+        }
+        let Some(edge_count) = list.known_edge_count(known_bytes) else { return Ok(()) };
+        let memory_bytes = stores.0.grant().free_bytes();
+        let Err(error) = Graph::check_sorting_room(&stores.1, edge_count, memory_bytes) else {
+            return Ok(());
+        };
+        let failure = self.beyond.explain(error.into());
+        if self.self_loops == SelfLoopsArgument::Refuse {
+            return Err(failure);
+        }
+        complain(&format!(
+            "{}: {}, unless many edges lead from a node to itself",
+            self.file.display(),
+            failure.in_one_line()
+        ));
+        Ok(())
     }
 
     /// What has to be the same when a search goes on. Any node can be the source in a graph that is kept,

@@ -221,7 +221,7 @@ impl Clustering {
         }
         let sorted = arrange::SORTED_BYTES * ends;
         let moved = if sorted > work.room() { 2 * sorted } else { 0 };
-        Ok(2 * graph_bytes + written + moved)
+        Ok(2 * graph_bytes + written + moved + 2 * tree::STEP_BYTES * nodes)
     }
 
     /// Where they lie, for [`Self::resume`] in a store that is kept.

@@ -15,7 +15,7 @@
 
 use super::forest::UnionFind;
 use super::{Table, Work};
-use crate::{ExternalError, RecordStream};
+use crate::{ExternalError, RecordStream, Store};
 use nandu_base::{to_index, to_u32};
 
 /// Memory for a node: two words for its edge, one and two for its list.
@@ -24,6 +24,12 @@ pub(super) const NODE_BYTES: u64 = 20;
 pub(super) const NODE_COUNT_MAX: u64 = 1 << 31;
 /// The cluster of a node without neighbours, or of one that was not visited.
 pub(super) const NONE: u32 = u32::MAX;
+
+/// Bytes of a step of a tour, as progress has them, and after how many it looks at whether to stop.
+pub(super) const STEP_BYTES: u64 = 8;
+const STEPS_PER_LOOK: u64 = 4096;
+/// The same of edges that are brought into lists.
+const EDGES_PER_LOOK: usize = 1 << 16;
 
 /// The trees of a forest.
 struct Trees {
@@ -53,8 +59,7 @@ pub(super) fn cut(work: &Work<'_>) -> Result<Table, ExternalError> {
     let mut cutter = Cutter { clusters, cluster_nodes, position: 0, piece: 0, cluster: 0 };
     for root in std::iter::once(source).chain(0..count) {
         if cutter.clusters[to_index(root)] == NONE {
-            work.store.check_stop()?;
-            trees.tour(to_u32(root), &mut cutter);
+            trees.tour(to_u32(root), &mut cutter, work.store)?;
         }
     }
     let memory = memory.split_off(count * 4);
@@ -75,9 +80,12 @@ impl Trees {
         drop((pairs, parts));
         // How long lists are, one place further; then where they begin.
         let mut starts = vec![0; count + 1];
-        for &(left, right) in &edges {
-            starts[index(left) + 1] += 1;
-            starts[index(right) + 1] += 1;
+        for edges in edges.chunks(EDGES_PER_LOOK) {
+            work.store.check_stop()?;
+            for &(left, right) in edges {
+                starts[index(left) + 1] += 1;
+                starts[index(right) + 1] += 1;
+            }
         }
         let mut end = 0;
         for start in &mut starts {
@@ -86,8 +94,10 @@ impl Trees {
         }
         // Edges come by their lesser ends, so those to lesser nodes come first, and all ascend.
         let mut targets = vec![0; 2 * edges.len()];
-        for &(left, right) in &edges {
-            for (from, to) in [(left, right), (right, left)] {
+        for edges in edges.chunks(EDGES_PER_LOOK) {
+            work.store.check_stop()?;
+            for (from, to) in edges.iter().flat_map(|&(left, right)| [(left, right), (right, left)])
+            {
                 let place = &mut starts[index(from)];
                 targets[index(*place)] = to;
                 *place += 1;
@@ -105,12 +115,15 @@ impl Trees {
     }
 
     /// Goes round the tree of `root`.
-    fn tour(&self, root: u32, cutter: &mut Cutter) {
-        let Some(&first) = self.list(root).first() else { return };
+    fn tour(&self, root: u32, cutter: &mut Cutter, store: &Store) -> Result<(), ExternalError> {
+        let Some(&first) = self.list(root).first() else { return Ok(()) };
         cutter.visit(root, true);
         let (mut from, mut node) = (root, first);
         loop {
             cutter.position += 1;
+            if cutter.position.is_multiple_of(STEPS_PER_LOOK) {
+                store.work(STEPS_PER_LOOK * STEP_BYTES)?;
+            }
             if cutter.clusters[index(node)] == NONE {
                 cutter.visit(node, false);
             }
@@ -118,7 +131,7 @@ impl Trees {
             let slot = list.binary_search(&from).expect("an edge is there from both its ends");
             let next = match list.get(slot + 1) {
                 Some(&next) => next,
-                None if node == root => return,
+                None if node == root => return Ok(()),
                 None => list[0],
             };
             (from, node) = (node, next);

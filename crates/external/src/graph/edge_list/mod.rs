@@ -28,10 +28,10 @@ use std::fmt;
 use std::io::{Cursor, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use watched::{Watch, Watched};
+use watched::{Stoppable, Watch, Watched};
 
 /// Bytes of memory that a reader takes of its grant. Unpacking takes its window besides: 32 KiB of
-/// gzip, and what the packer chose of zstd, some MiB, 100 MiB at most.
+/// gzip, and what the packer chose of zstd, some MiB, 128 MiB at most.
 pub const READER_BYTES: u64 = 512 << 10;
 /// By so many of its first bytes the format of a file is known.
 const SAMPLE_BYTES: u64 = 4 << 10;
@@ -137,7 +137,9 @@ impl EdgeList {
         let failed = |what: String| watch.error(file, &format!("{file}: {what}"), &what);
         let watched = Watched::new(stream, Arc::clone(&watch));
         let unpacked = nandu_trace::compression::decompress(watched);
-        let (mut stream, packed) = unpacked.map_err(|error| failed(error.to_string()))?;
+        let (stream, packed) = unpacked.map_err(|error| failed(error.to_string()))?;
+        // Few bytes may be very many when they are unpacked.
+        let mut stream = Stoppable::new(stream, Arc::clone(&watch));
         let is_packed = packed != Compression::None;
         let mut sample = Vec::new();
         let sampled = stream.by_ref().take(SAMPLE_BYTES).read_to_end(&mut sample);
@@ -183,13 +185,26 @@ impl EdgeList {
         self.watch.read_bytes()
     }
 
+    /// How many nodes there are, where the user or the head says it.
+    #[must_use]
+    pub fn known_node_count(&self) -> Option<u64> {
+        self.asked_node_count.or(self.stated_node_count)
+    }
+
+    /// How many edges a list of `byte_count` bytes has, where each has as many, those from a node to itself
+    /// among them.
+    #[must_use]
+    pub fn known_edge_count(&self, byte_count: Option<u64>) -> Option<u64> {
+        let edge_bytes = self.kind.edge_bytes().filter(|_| !self.is_packed)?;
+        Some(byte_count? / edge_bytes)
+    }
+
     /// How many nodes and edges a list of `byte_count` bytes has, where that is known before it is read:
     /// nodes by the user or the head, edges by the bytes, where each has as many.
     #[must_use]
     pub fn known_counts(&self, byte_count: Option<u64>) -> Option<(u64, u64)> {
-        let nodes = self.asked_node_count.or(self.stated_node_count)?;
-        let edge_bytes = self.kind.edge_bytes().filter(|_| !self.is_packed)?;
-        Some((nodes, byte_count? / edge_bytes))
+        let nodes = self.known_node_count()?;
+        Some((nodes, self.known_edge_count(byte_count)?))
     }
 
     /// Edges that were given so far, each as often as it came.

@@ -287,3 +287,33 @@ fn a_search_over_a_list_finds_what_it_finds_over_the_edges() {
         assert_eq!(levels(&graph), levels(&direct), "{kind:?}");
     }
 }
+
+/// Bytes that all come at once, and a user who wants to stop then.
+struct StoppedBehind {
+    bytes: Cursor<Vec<u8>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Read for StoppedBehind {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.bytes.read(buffer)?;
+        if self.bytes.position() == self.bytes.get_ref().len() as u64 {
+            self.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+        Ok(count)
+    }
+}
+
+#[test]
+fn a_stop_is_heard_while_few_bytes_become_many_comments() {
+    let text = "# nothing\n".repeat(500_000) + "0 1\n";
+    for packed in [gzip(text.as_bytes()), zstd(text.as_bytes())] {
+        assert!(packed.len() < 64 << 10, "they come at once: {}", packed.len());
+        let stop = Arc::<AtomicBool>::default();
+        let stream = StoppedBehind { bytes: Cursor::new(packed), stop: Arc::clone(&stop) };
+        let options = EdgeListOptions { stop, ..EdgeListOptions::default() };
+        let opened = EdgeList::open(stream, "list", &options, &Grant::new(GRANT_BYTES));
+        let outcome = opened.and_then(|mut list| list.next_record());
+        assert_eq!(outcome, Err(ExternalError::Cancelled));
+    }
+}

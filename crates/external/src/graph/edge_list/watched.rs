@@ -32,6 +32,11 @@ impl Watch {
         }
     }
 
+    /// The same for who reads.
+    fn check_read(&self) -> Result<(), Error> {
+        self.check_stop().map_err(Error::other)
+    }
+
     /// What trouble with `file` is: `at_place` is `what` with its place.
     pub(super) fn error(&self, file: &str, at_place: &str, what: &str) -> ExternalError {
         if self.stop.load(Ordering::Relaxed) {
@@ -56,11 +61,28 @@ impl<S> Watched<S> {
     }
 }
 
+/// A stream of what was unpacked, which ends once the user wants to stop.
+pub(super) struct Stoppable<S> {
+    stream: S,
+    watch: Arc<Watch>,
+}
+
+impl<S> Stoppable<S> {
+    pub(super) const fn new(stream: S, watch: Arc<Watch>) -> Self {
+        Self { stream, watch }
+    }
+}
+
+impl<S: Read> Read for Stoppable<S> {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
+        self.watch.check_read()?;
+        self.stream.read(buffer)
+    }
+}
+
 impl<S: Read> Read for Watched<S> {
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
-        if self.watch.stop.load(Ordering::Relaxed) {
-            return Err(Error::other("stopped on request"));
-        }
+        self.watch.check_read()?;
         let read = self.stream.read(buffer);
         match &read {
             Ok(count) => _ = self.watch.read_bytes.fetch_add(*count as u64, Ordering::Relaxed),

@@ -129,7 +129,9 @@ impl<R: Record, O: Order<R>> Passes<R, O> {
             }
         }
         self.picked = heap.records;
-        sort_in_memory(&mut self.picked, &self.order);
+        let store = self.source.store();
+        sort_in_memory(&mut self.picked, &self.order, store.stop_flag());
+        store.check_stop()?;
         self.left -= self.picked.len() as u64;
         let buffers = scanner.into_buffers();
         match writer {
