@@ -2,9 +2,10 @@
 //!
 //! 1. Memory is bounded: a window of gzip is 32 KiB, one of zstd at most 128 MiB.
 //! 2. Members (gzip) and frames (zstd) that follow each other are one stream; checksums are checked.
-//! 3. An end in the middle is an error that says so.
+//! 3. An end in the middle is an error that says so, and so is something else behind the end, with its
+//!    byte in the file.
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use nandu_base::ByteCount;
 use ruzstd::decoding::errors::FrameDecoderError;
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
@@ -56,9 +57,9 @@ pub fn decompress(
     let mut start = [0; MAGIC_BYTES];
     let known = read_up_to(&mut stream, &mut start)?;
     let start = start[..known].to_vec();
-    let stream = Cursor::new(start.clone()).chain(stream);
+    let stream = Counted { stream: Cursor::new(start.clone()).chain(stream), consumed_bytes: 0 };
     if start.starts_with(&GZIP_MAGIC) {
-        return Ok((Box::new(Gzip(MultiGzDecoder::new(stream))), Compression::Gzip));
+        return Ok((Box::new(Gzip::Between(Some(stream))), Compression::Gzip));
     }
     if known == MAGIC_BYTES && (start == ZSTD_MAGIC || begins_skippable(&start)) {
         let zstd = Zstd { stream, decoder: FrameDecoder::new(), in_frame: false };
@@ -67,15 +68,91 @@ pub fn decompress(
     Ok((Box::new(stream), Compression::None))
 }
 
-struct Gzip<S>(MultiGzDecoder<S>);
+/// A stream that knows how much of it was taken.
+struct Counted<S> {
+    stream: S,
+    consumed_bytes: u64,
+}
+
+impl<S: BufRead> Read for Counted<S> {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
+        let count = self.stream.read(buffer)?;
+        self.consumed_bytes += count as u64;
+        Ok(count)
+    }
+}
+
+impl<S: BufRead> BufRead for Counted<S> {
+    fn fill_buf(&mut self) -> Result<&[u8], Error> {
+        self.stream.fill_buf()
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.consumed_bytes += count as u64;
+        self.stream.consume(count);
+    }
+}
+
+/// Members of gzip, one behind the other.
+enum Gzip<S> {
+    Member(GzDecoder<Counted<S>>),
+    /// Before a member, or behind the last one; `None` while one takes the place of the other.
+    Between(Option<Counted<S>>),
+}
+
+impl<S: BufRead> Gzip<S> {
+    /// Begins the next member; false at the end of the stream.
+    fn next_member(&mut self) -> Result<bool, Error> {
+        let Self::Between(stream) = self else { return Ok(true) };
+        let waiting = stream.as_mut().expect("a stream is between members, or in one");
+        let byte = waiting.consumed_bytes;
+        let start = waiting.fill_buf()?;
+        if start.is_empty() {
+            return Ok(false);
+        }
+        let known = start.len().min(GZIP_MAGIC.len());
+        if start[..known] != GZIP_MAGIC[..known] {
+            return Err(goes_on("gzip", byte));
+        }
+        *self = Self::Member(GzDecoder::new(stream.take().expect("it was there")));
+        Ok(true)
+    }
+
+    fn end_member(&mut self) {
+        if let Self::Member(decoder) = std::mem::replace(self, Self::Between(None)) {
+            *self = Self::Between(Some(decoder.into_inner()));
+        }
+    }
+}
 
 impl<S: BufRead> Read for Gzip<S> {
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
-        self.0.read(buffer).map_err(|error| match error.kind() {
-            ErrorKind::UnexpectedEof => ends_early("gzip"),
-            kind => Error::new(kind, format!("the gzip data is damaged: {error}")),
-        })
+        loop {
+            let Self::Member(decoder) = self else {
+                if !self.next_member()? {
+                    return Ok(0);
+                }
+                continue;
+            };
+            let count = decoder.read(buffer).map_err(|error| match error.kind() {
+                ErrorKind::UnexpectedEof => ends_early("gzip"),
+                kind => Error::new(kind, format!("the gzip data is damaged: {error}")),
+            })?;
+            if count > 0 || buffer.is_empty() {
+                return Ok(count);
+            }
+            self.end_member();
+        }
     }
+}
+
+/// What lies behind the end is nothing of the kind.
+fn goes_on(what: &str, byte: u64) -> Error {
+    let text = format!(
+        "the {what} data ends at byte {byte} of the file, and something else is behind it; cut that off \
+         (head -c {byte}), or fetch the file again"
+    );
+    Error::new(ErrorKind::InvalidData, text)
 }
 
 fn ends_early(what: &str) -> Error {
@@ -84,7 +161,7 @@ fn ends_early(what: &str) -> Error {
 }
 
 struct Zstd<S> {
-    stream: S,
+    stream: Counted<S>,
     decoder: FrameDecoder,
     in_frame: bool,
 }
@@ -96,9 +173,16 @@ impl<S: BufRead> Zstd<S> {
             if self.stream.fill_buf()?.is_empty() {
                 return Ok(false);
             }
-            let mut magic = [0; 4];
-            self.stream.read_exact(&mut magic).map_err(|_| ends_early("zstd"))?;
-            if begins_skippable(&magic) {
+            let (byte, mut magic) = (self.stream.consumed_bytes, [0; MAGIC_BYTES]);
+            let known = read_up_to(&mut self.stream, &mut magic)?;
+            let is_skippable = begins_skippable(&magic[..known]);
+            if !is_skippable && magic[..known] != ZSTD_MAGIC[..known] {
+                return Err(goes_on("zstd", byte));
+            }
+            if known < magic.len() {
+                return Err(ends_early("zstd"));
+            }
+            if is_skippable {
                 let mut length = [0; 4];
                 self.stream.read_exact(&mut length).map_err(|_| ends_early("zstd"))?;
                 let length = u64::from(u32::from_le_bytes(length));
@@ -301,6 +385,25 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn what_is_behind_the_end_is_told_with_its_byte() {
+        let lines = lines();
+        for (packed, name) in [(gzip(&lines), "gzip"), (zstd(&lines), "zstd")] {
+            for behind in [&b"x"[..], b"\n", &[0; 7], b"<html>not found</html>", &[0; 5000]] {
+                let error = content([&packed[..], behind].concat()).unwrap_err();
+                let expected = format!("the {name} data ends at byte {} of the file", packed.len());
+                assert!(error.starts_with(&expected), "{error}");
+            }
+            // What begins as another one does was cut.
+            for length in 1..10 {
+                let error = content([&packed[..], &packed[..length]].concat()).unwrap_err();
+                assert!(error.starts_with(&format!("the {name} data ends early")), "{error}");
+            }
+        }
+        let skippable = [&zstd(&lines)[..], &[0x5a, 0x2a, 0x4d]].concat();
+        assert!(content(skippable).unwrap_err().contains("ends early"));
     }
 
     #[test]
