@@ -425,6 +425,10 @@ impl Volume for DirectoryVolume {
         self.handle.free_bytes()
     }
 
+    fn file_system(&self) -> Option<u64> {
+        self.handle.file_system()
+    }
+
     fn submit(
         &mut self,
         file: FileId,

@@ -19,6 +19,7 @@
 
 mod blocks;
 mod buffers;
+mod free_room;
 mod kept;
 mod layout;
 mod room;
@@ -34,6 +35,7 @@ pub use temporary_file::{FileKind, TemporaryFile};
 
 use crate::cost::{Access, Trace};
 use crate::{ExternalError, Grant, Record};
+use free_room::{Lack, lack_of_room};
 use nandu_base::{ByteCount, Nanos, to_index, to_u32};
 use nandu_device::{IoBuffer, Operation};
 use nandu_storage::page::{page_is_sound, seal_page};
@@ -243,13 +245,17 @@ impl Store {
     /// # Errors
     /// If it holds none.
     pub fn per_block<R: Record>(&self) -> Result<u64, ExternalError> {
+        self.per_block_of(R::BYTES)
+    }
+
+    /// The same of records of so many bytes.
+    pub(crate) fn per_block_of(&self, record_bytes: usize) -> Result<u64, ExternalError> {
         let room = self.shared.settings.block_bytes as usize - TRAILER_BYTES;
-        match room.checked_div(R::BYTES) {
+        match room.checked_div(record_bytes) {
             Some(0) => {
                 let what = format!(
-                    "a record of {} bytes does not fit into a block that has {room} bytes for \
-                     records; make blocks larger",
-                    R::BYTES
+                    "a record of {record_bytes} bytes does not fit into a block that has {room} \
+                     bytes for records; make blocks larger"
                 );
                 Err(ExternalError::Invalid { what })
             }
@@ -316,18 +322,19 @@ impl Store {
             let room = self.shared.room.lock();
             (room.peak_count() - room.used_count()).saturating_mul(self.block_bytes())
         };
-        let free = lanes.iter().map(|lane| lane.io().free_bytes());
-        let Some(free) = free.sum::<Option<u64>>() else { return Ok(()) };
-        let free = free.saturating_add(unused_bytes);
-        if bytes <= free {
+        let free_of = |lane: &TemporaryFile| (lane.io().file_system(), lane.io().free_bytes());
+        let free: Vec<_> = lanes.iter().map(free_of).collect();
+        let Some(Lack { lanes: lacking, needed_bytes, free_bytes }) =
+            lack_of_room(&free, bytes.saturating_sub(unused_bytes))
+        else {
             return Ok(());
-        }
-        let names: Vec<String> = lanes.iter().map(|lane| lane.io().name()).collect();
+        };
+        let names: Vec<String> = lacking.iter().map(|&lane| lanes[lane].io().name()).collect();
         let what = format!(
             "{what} would take {} at least in {}, where {} are free; make room there",
-            ByteCount(bytes),
+            ByteCount(needed_bytes),
             names.join(" and "),
-            ByteCount(free)
+            ByteCount(free_bytes)
         );
         Err(StorageError::NoSpace { what }.into())
     }

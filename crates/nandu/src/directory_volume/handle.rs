@@ -188,7 +188,13 @@ impl DirectoryHandle {
             .map_err(|error| system_error("cannot rename", &self.path_of(from), &error.into()))
     }
 
-    /// Bytes that an ordinary user may still write to its file system; `None` if that does not say.
+    /// The number of its file system; `None` if the system does not say it.
+    pub(super) fn file_system(&self) -> Option<u64> {
+        rustix::fs::fstat(&*self.file).ok().map(|status| status.st_dev)
+    }
+
+    /// Bytes that an ordinary user may still write to its file system; `None` if that does not say. What
+    /// is reserved for root is not among them, whoever asks.
     pub(super) fn free_bytes(&self) -> Option<u64> {
         let status = rustix::fs::fstatvfs(&*self.file).ok()?;
         Some(status.f_bavail.saturating_mul(status.f_frsize))

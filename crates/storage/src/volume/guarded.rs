@@ -147,6 +147,10 @@ impl Volume for GuardedVolume {
         self.inner.free_bytes()
     }
 
+    fn file_system(&self) -> Option<u64> {
+        self.inner.file_system()
+    }
+
     fn submit(
         &mut self,
         file: FileId,

@@ -199,6 +199,12 @@ impl Io {
         self.look(Volume::free_bytes)
     }
 
+    /// Whose room files take: see [`Volume::file_system`].
+    #[must_use]
+    pub fn file_system(&self) -> Option<u64> {
+        self.look(Volume::file_system)
+    }
+
     /// What the devices below have done so far, added up.
     #[must_use]
     pub fn counters(&self) -> Counters {

@@ -129,6 +129,12 @@ pub trait Volume: Send {
         None
     }
 
+    /// A number of the file system whose room its files take, where other volumes may take the same;
+    /// `None` where all of it is its own.
+    fn file_system(&self) -> Option<u64> {
+        None
+    }
+
     /// Issues a request at `now`. A write past the end makes the file longer.
     ///
     /// # Errors
