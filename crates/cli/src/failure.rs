@@ -3,7 +3,7 @@
 //! 1. A cause is printed only if it says more than the line above it.
 //! 2. No name of Rust's types is printed, whoever made the message.
 
-use crate::input::is_interruption;
+use crate::interrupt::is_interruption;
 use crate::plain_words::in_plain_words;
 use nandu::StorageError;
 use nandu_bench::BenchError;

@@ -7,18 +7,13 @@
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use rustix::fs::OFlags;
-use rustix::io::Errno;
-use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-
-/// How long nobody looks at the flag.
-const LOOK_AFTER: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Something that is read from front to back.
 #[derive(Debug)]
@@ -27,23 +22,6 @@ pub(crate) struct Input {
     /// Bytes of a file; nobody knows how many come through a pipe.
     byte_count: Option<u64>,
     interrupt: Interrupt,
-}
-
-/// Nothing came until the user pressed Ctrl-C.
-#[derive(Debug)]
-struct Stopped;
-
-impl fmt::Display for Stopped {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("interrupted while nothing came")
-    }
-}
-
-impl std::error::Error for Stopped {}
-
-/// Whether an error of reading is that the user did not want to wait any longer.
-pub(crate) fn is_interruption(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|error| error.is::<Stopped>())
 }
 
 impl Input {
@@ -88,28 +66,13 @@ impl Input {
     pub(crate) fn skip_to(&mut self, byte: u64) -> io::Result<()> {
         self.file.seek(SeekFrom::Start(byte)).map(drop)
     }
-
-    /// Waits until there is something to read, be it the end.
-    fn wait(&self) -> io::Result<()> {
-        loop {
-            if self.interrupt.is_set() {
-                return Err(io::Error::other(Stopped));
-            }
-            let mut asked = [PollFd::new(&self.file, PollFlags::IN)];
-            match poll(&mut asked, Some(&LOOK_AFTER)) {
-                Ok(0) | Err(Errno::INTR) => {}
-                Ok(_) => return Ok(()),
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
 }
 
 impl Read for Input {
     fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
         loop {
             if self.byte_count.is_none() {
-                self.wait()?;
+                self.interrupt.wait(Some((&self.file, PollFlags::IN)), "wrote")?;
             }
             match self.file.read(target) {
                 // Somebody else took what was there.

@@ -13,7 +13,12 @@
 use crate::failure::Failure;
 use crate::output;
 use crate::stopwatch::Stopwatch;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use signal_hook::consts::signal::SIGXFSZ;
+use std::fmt;
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,6 +30,26 @@ const PATIENCE: Duration = Duration::from_millis(1000);
 
 /// Signals within this time after the first one mean the same.
 const ONE_WISH: Duration = Duration::from_millis(500);
+
+/// How long who waits for others does not look at the flag.
+const LOOK_AFTER: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// Others did nothing until the user pressed Ctrl-C.
+#[derive(Debug)]
+struct Stopped(&'static str);
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "interrupted while nobody {}", self.0)
+    }
+}
+
+impl std::error::Error for Stopped {}
+
+/// Whether an error of reading or writing is that the user did not want to wait any longer.
+pub(crate) fn is_interruption(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|error| error.is::<Stopped>())
+}
 
 /// An end now would leave something behind: the work ends in order.
 const IN_ORDER: u8 = 0;
@@ -148,6 +173,31 @@ impl Interrupt {
         let done = self.at_any_time(work);
         note(None);
         done
+    }
+
+    /// Refuses once the user wants to stop, while others are waited for who do something.
+    pub(crate) fn check_waiting(&self, who_does: &'static str) -> io::Result<()> {
+        if self.is_set() { Err(io::Error::other(Stopped(who_does))) } else { Ok(()) }
+    }
+
+    /// Waits until a file is ready, be it for an error; without one, for as long as nobody looks at the
+    /// flag.
+    pub(crate) fn wait(
+        &self,
+        file: Option<(&File, PollFlags)>,
+        who_does: &'static str,
+    ) -> io::Result<()> {
+        loop {
+            self.check_waiting(who_does)?;
+            let mut asked: Vec<PollFd<'_>> = Vec::new();
+            asked.extend(file.map(|(file, flags)| PollFd::new(file, flags)));
+            match poll(&mut asked, Some(&LOOK_AFTER)) {
+                Ok(0) if file.is_some() => {}
+                Err(Errno::INTR) => {}
+                Ok(_) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Whether to stop.

@@ -9,7 +9,10 @@
 //! 6. Nothing is coloured unless stdout is a terminal and `NO_COLOR` is unset. Lines are as wide as that
 //!    terminal, or 100 characters.
 
+mod unfinished;
+
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::json;
 use clap::Args;
 use nandu_base::words::{visible_lines, visible_rows};
@@ -19,16 +22,13 @@ use serde::Serialize;
 use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use tempfile::NamedTempFile;
+pub(crate) use unfinished::{OutFile, PARTIAL_PREFIX, Unfinished};
 
-/// What the names of files begin with that are not whole yet, and that a kill leaves behind.
-pub(crate) const PARTIAL_PREFIX: &str = ".nandu-partial-";
 /// A terminal that is narrower breaks lines itself.
 const WIDTH_MIN: usize = 40;
-/// For whom a file of results is: the user's mask says who of these is not.
-const MODE: u32 = 0o666;
 /// The longest text: profiles of devices and plans have some thousand bytes.
 const TEXT_BYTES_MAX: u64 = 16 << 20;
 
@@ -192,41 +192,6 @@ pub(crate) fn complain(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", visible_lines(text));
 }
 
-/// A file of results before it is whole. It bears a name of its own, so that whatever fails leaves no half
-/// of it, and what was in its place stays.
-pub(crate) enum Unfinished {
-    /// Gone when this goes.
-    Partial(NamedTempFile),
-    /// What cannot be put in a place, since it is no file: a pipe, a terminal.
-    Stream(File),
-}
-
-impl Unfinished {
-    /// How a file is called until it is whole.
-    pub(crate) fn path(&self) -> Option<&Path> {
-        match self {
-            Self::Partial(partial) => Some(partial.path()),
-            Self::Stream(_) => None,
-        }
-    }
-
-    /// Where to write.
-    pub(crate) fn as_file(&self) -> &File {
-        match self {
-            Self::Partial(partial) => partial.as_file(),
-            Self::Stream(file) => file,
-        }
-    }
-
-    /// The name that it bears until it is whole.
-    pub(crate) fn partial_path(&self) -> Option<&Path> {
-        match self {
-            Self::Partial(partial) => Some(partial.path()),
-            Self::Stream(_) => None,
-        }
-    }
-}
-
 /// What may become of files that the user named for results.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct OutputFiles {
@@ -274,17 +239,16 @@ impl OutputFiles {
         Err(Failure::input(format!("{}: {refused}", path.display())))
     }
 
-    /// Begins a file of results, which [`finish`](Self::finish) puts in its place.
-    pub(crate) fn begin(self, path: &Path) -> Result<Unfinished, Failure> {
+    /// Begins a file of results, which [`finish`](Self::finish) puts in its place. Who waits there for
+    /// somebody to read is held up until Ctrl-C at most.
+    pub(crate) fn begin(self, path: &Path, interrupt: &Interrupt) -> Result<Unfinished, Failure> {
         self.check(path)?;
-        let begun = if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
-            File::options().write(true).open(path).map(Unfinished::Stream)
-        } else {
-            tempfile::Builder::new()
-                .prefix(PARTIAL_PREFIX)
-                .permissions(fs::Permissions::from_mode(MODE))
-                .tempfile_in(folder_of(path))
-                .map(Unfinished::Partial)
+        let begun = match fs::metadata(path) {
+            Ok(metadata) if !metadata.is_file() => {
+                OutFile::open_stream(path, metadata.file_type().is_fifo(), interrupt)
+                    .map(Unfinished::Stream)
+            }
+            _ => unfinished::begin_partial(folder_of(path), path).map(Unfinished::Partial),
         };
         begun.map_err(|error| cannot_write(path, &error))
     }
@@ -292,7 +256,7 @@ impl OutputFiles {
     /// Puts a file that is whole in its place; whoever made a file there since it was begun keeps it.
     pub(crate) fn finish(self, file: Unfinished, path: &Path) -> Result<(), Failure> {
         match file {
-            Unfinished::Partial(partial) => self.persist(partial, path),
+            Unfinished::Partial(partial) => self.persist(partial.into_named(), path),
             Unfinished::Stream(_) => Ok(()),
         }
     }
@@ -313,8 +277,13 @@ impl OutputFiles {
     }
 
     /// Writes a file as a whole or, on a full disk for example, not at all; or into what stands in for one.
-    pub(crate) fn write(self, path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-        let file = self.begin(path)?;
+    pub(crate) fn write(
+        self,
+        path: &Path,
+        bytes: &[u8],
+        interrupt: &Interrupt,
+    ) -> Result<(), Failure> {
+        let file = self.begin(path, interrupt)?;
         file.as_file().write_all(bytes).map_err(|error| cannot_write(path, &error))?;
         self.finish(file, path)
     }
@@ -348,7 +317,7 @@ fn can_be_made(path: &Path) -> Result<(), Failure> {
 }
 
 /// The directory in which a file lies.
-fn folder_of(path: &Path) -> &Path {
+pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
@@ -365,6 +334,11 @@ pub(crate) fn read_file(path: &Path) -> Result<String, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Nobody presses Ctrl-C.
+    fn here() -> Interrupt {
+        Interrupt::default()
+    }
 
     #[test]
     fn rows_move_no_cursor_and_stay_as_they_are_for_programs() {
@@ -409,17 +383,17 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("x.json");
         let careful = OutputFiles { overwrite: false };
-        careful.write(&path, b"mine").unwrap();
-        let said = careful.write(&path, b"theirs").unwrap_err().report().unwrap();
+        careful.write(&path, b"mine", &here()).unwrap();
+        let said = careful.write(&path, b"theirs", &here()).unwrap_err().report().unwrap();
         assert!(said.contains("x.json: exists already") && said.contains("--overwrite"), "{said}");
         let dangling = directory.path().join("dangling");
         std::os::unix::fs::symlink("elsewhere", &dangling).unwrap();
-        assert!(careful.write(&dangling, b"through it").is_err());
+        assert!(careful.write(&dangling, b"through it", &here()).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"mine");
-        OutputFiles { overwrite: true }.write(&path, b"new").unwrap();
-        careful.again().write(&path, b"newer").unwrap();
+        OutputFiles { overwrite: true }.write(&path, b"new", &here()).unwrap();
+        careful.again().write(&path, b"newer", &here()).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"newer");
-        careful.write(Path::new("/dev/null"), b"nothing is lost").unwrap();
+        careful.write(Path::new("/dev/null"), b"nothing is lost", &here()).unwrap();
     }
 
     #[test]
@@ -428,7 +402,7 @@ mod tests {
         let path = directory.path().join("x.json");
         fs::write(&path, b"mine").unwrap();
         let files = OutputFiles { overwrite: true };
-        let unfinished = files.begin(&path).unwrap();
+        let unfinished = files.begin(&path, &here()).unwrap();
         let named = |entry: io::Result<fs::DirEntry>| entry.unwrap().file_name();
         let names: Vec<_> = fs::read_dir(directory.path()).unwrap().map(named).collect();
         let is_partial = |name: &std::ffi::OsString| {
@@ -451,7 +425,8 @@ mod tests {
             std::os::unix::fs::symlink(target, place(name)).unwrap();
             for overwrite in [false, true] {
                 let files = OutputFiles { overwrite };
-                let said = files.write(&place(name), b"theirs").unwrap_err().report().unwrap();
+                let said =
+                    files.write(&place(name), b"theirs", &here()).unwrap_err().report().unwrap();
                 assert!(said.contains("symbolic link"), "{name}: {said}");
                 let whole = NamedTempFile::new_in(directory.path()).unwrap();
                 assert!(files.persist(whole, &place(name)).is_err(), "{name}");
@@ -461,7 +436,9 @@ mod tests {
         assert!(!place("new").exists());
         // What leads to no file, as /dev/stdout may, takes what it is given.
         std::os::unix::fs::symlink("/dev/null", place("nowhere")).unwrap();
-        OutputFiles { overwrite: false }.write(&place("nowhere"), b"nothing is lost").unwrap();
+        OutputFiles { overwrite: false }
+            .write(&place("nowhere"), b"nothing is lost", &here())
+            .unwrap();
     }
 
     #[test]

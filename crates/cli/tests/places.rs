@@ -225,6 +225,83 @@ fn ctrl_c_ends_whoever_waits_for_a_pipe() {
 }
 
 #[test]
+fn ctrl_c_ends_who_waits_for_somebody_to_read_a_pipe() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    stdout_of(directory, &words("db create shop t id:integer"));
+    let numbers: Vec<u8> = (1..=100_000_u64).flat_map(u64::to_le_bytes).collect();
+    let list = [&numbers[..numbers.len() - 8], &u64::MAX.to_le_bytes()].concat();
+    fs::write(directory.join("list"), list).unwrap();
+    make_pipe(directory, "pipe.csv");
+    let before = names(directory);
+    let sort = "external sort list --record-bytes 8 --key-bytes 8 -o pipe.csv";
+    let rank = "external rank list -o pipe.csv";
+    let make = "graph make line --nodes 100000 pipe.csv";
+    for line in [sort, rank, make, "db export shop t pipe.csv"] {
+        let child = start(directory, &words(line));
+        std::thread::park_timeout(Duration::from_millis(500));
+        let said = ended(child, line);
+        assert!(said.contains("interrupted while nobody read"), "{line}: {said}");
+        assert_eq!(names(directory), before, "{line}");
+    }
+    // Who has the other end reads nothing, and a pipe holds less than there is.
+    const NONBLOCK: i32 = 0o4000;
+    let pipe = directory.join("pipe.csv");
+    let other_end = OpenOptions::new().read(true).custom_flags(NONBLOCK).open(pipe).unwrap();
+    for line in [sort, rank, make] {
+        let child = start(directory, &words(line));
+        std::thread::park_timeout(Duration::from_millis(500));
+        let said = ended(child, line);
+        assert!(said.contains("interrupted while nobody read"), "{line}: {said}");
+        assert_eq!(names(directory), before, "{line}");
+    }
+    drop(other_end);
+}
+
+#[test]
+fn what_a_kill_leaves_of_an_output_goes_with_the_next_run() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    fs::create_dir(directory.join("temporary")).unwrap();
+    let sort = |input: &str| {
+        let line = "external sort --record-bytes 8 --key-bytes 8 -o out --device temporary";
+        format!("{line} {input}")
+    };
+    let partial =
+        |names: &[String]| names.iter().filter(|name| name.starts_with(".nandu-partial-")).count();
+    let begun = || {
+        let mut child = nandu(directory, &words(&sort("-")))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        while partial(&names(directory)) == 0 {
+            assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+            std::thread::yield_now();
+        }
+        child
+    };
+    let mut child = begun();
+    std::thread::park_timeout(Duration::from_millis(100));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(partial(&names(directory)), 1, "a kill leaves it");
+    fs::write(directory.join("in"), 7_u64.to_le_bytes()).unwrap();
+    stdout_of(directory, &words(&sort("in")));
+    assert_eq!(names(directory), ["in", "out", "temporary"]);
+    // What lives keeps its own.
+    fs::remove_file(directory.join("out")).unwrap();
+    let mut child = begun();
+    stdout_of(directory, &words(&sort("in")));
+    assert_eq!(partial(&names(directory)), 1);
+    drop(child.stdin.take());
+    let said = stderr(&child.wait_with_output().unwrap());
+    assert!(said.contains("out: exists already"), "{said}");
+    assert_eq!(names(directory), ["in", "out", "temporary"]);
+}
+
+#[test]
 fn ctrl_c_ends_a_load_whose_pipe_stands_still_in_the_middle() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();

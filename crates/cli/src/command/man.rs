@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &ManArguments, context: &Context) -> Result<(), Fai
         arguments.files.check(path)?;
     }
     for (path, page) in &pages {
-        arguments.files.write(path, page)?;
+        arguments.files.write(path, page, &context.interrupt)?;
     }
     let pages: Vec<PathBuf> = pages.into_iter().map(|(path, _)| path).collect();
     if arguments.json {

@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &ReportArguments, context: &Context) -> Result<(), 
         let html = std::fs::read(&report.path).map_err(|error| {
             Failure::system(format!("cannot read {}", report.path.display()), &error)
         })?;
-        arguments.files.write(copy, &html)?;
+        arguments.files.write(copy, &html, &context.interrupt)?;
         shown = copy;
     }
     if arguments.json {

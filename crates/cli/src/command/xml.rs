@@ -288,7 +288,7 @@ fn export_to_file(
     context: &Context,
 ) -> Result<(), Failure> {
     let byte_count = read(directory, name, |database, document| {
-        let file = files.begin(path)?;
+        let file = files.begin(path, &context.interrupt)?;
         let written = nandu_xml::export(&database.read(), document, &mut file.as_file());
         let byte_count = written.map_err(|error| match error {
             XmlError::Write { error } => cannot_write(path, &error),

@@ -196,7 +196,7 @@ pub(super) fn export(
     files.check(file)?;
     let failed = |error: &std::io::Error| cannot_write(file, error);
     let (database, _) = open_to_read(place)?;
-    let partial = files.begin(file)?;
+    let partial = files.begin(file, &context.interrupt)?;
     let mut row_count = 0;
     {
         let tables = database.read();

@@ -159,8 +159,7 @@ pub(crate) fn run(arguments: &ExplainArguments, context: &Context) -> Result<(),
     let (database, _) = open(&arguments.database, &options)?;
     // Measuring takes half a minute: first it is known that there is something to explain.
     let found = arguments.open(&database.read()).map(drop);
-    let stop = context.interrupt.flag();
-    let measure = || processor::processor(arguments, &stop);
+    let measure = || processor::processor(arguments, &context.interrupt);
     let processor = found.and_then(|()| named.map_or_else(measure, Ok));
     let answered = processor.and_then(|Processor { costs, origin }| {
         let costs = (&device, name.as_str(), &costs);

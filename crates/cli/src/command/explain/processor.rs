@@ -13,6 +13,7 @@
 
 use super::ExplainArguments;
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::json::plain;
 use crate::output::{OutputFiles, complain, read_file};
 use crate::stopwatch::Stopwatch;
@@ -140,7 +141,7 @@ pub(super) fn named(arguments: &ExplainArguments) -> Result<Option<Processor>, F
 /// The processor as the arguments want it that name no file of it.
 pub(super) fn processor(
     arguments: &ExplainArguments,
-    stop: &Arc<AtomicBool>,
+    interrupt: &Interrupt,
 ) -> Result<Processor, Failure> {
     let cache = cache_directory(|name| std::env::var_os(name).map(PathBuf::from));
     let choice = Choice {
@@ -148,22 +149,24 @@ pub(super) fn processor(
         is_measured_anew: arguments.calibrate,
         is_chosen: arguments.no_calibrate,
         files: arguments.files,
+        interrupt: Some(interrupt),
     };
-    choice.costs(cache.as_deref(), &Scope::here(), || measure(stop))
+    choice.costs(cache.as_deref(), &Scope::here(), || measure(&interrupt.flag()))
 }
 
 /// As it is measured anew for a further memory of a sweep.
 pub(super) fn again(
     arguments: &ExplainArguments,
-    stop: &Arc<AtomicBool>,
+    interrupt: &Interrupt,
 ) -> Result<Processor, Failure> {
     let choice = Choice {
         file: arguments.processor.as_deref(),
         is_measured_anew: true,
         is_chosen: false,
         files: arguments.files.again(),
+        interrupt: Some(interrupt),
     };
-    choice.costs(None, &Scope::here(), || measure(stop))
+    choice.costs(None, &Scope::here(), || measure(&interrupt.flag()))
 }
 
 fn measure(stop: &Arc<AtomicBool>) -> Result<CpuCosts, Failure> {
@@ -183,6 +186,8 @@ struct Choice<'a> {
     is_measured_anew: bool,
     is_chosen: bool,
     files: OutputFiles,
+    /// Of who waits for a reader of the file.
+    interrupt: Option<&'a Interrupt>,
 }
 
 impl Choice<'_> {
@@ -196,7 +201,8 @@ impl Choice<'_> {
         if let Some(file) = self.file {
             self.files.check(file)?;
             let costs = measure()?;
-            self.files.write(file, format!("{}\n", plain(&costs)).as_bytes())?;
+            let interrupt = self.interrupt.cloned().unwrap_or_default();
+            self.files.write(file, format!("{}\n", plain(&costs)).as_bytes(), &interrupt)?;
             return Ok(of(costs, Source::Measured, Some(file.to_owned())));
         }
         if self.is_chosen {
@@ -249,8 +255,13 @@ fn cache_directory(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf
 mod tests {
     use super::*;
 
-    const USUAL: Choice<'_> =
-        Choice { file: None, is_measured_anew: false, is_chosen: false, files: OutputFiles::NEW };
+    const USUAL: Choice<'_> = Choice {
+        file: None,
+        is_measured_anew: false,
+        is_chosen: false,
+        files: OutputFiles::NEW,
+        interrupt: None,
+    };
 
     fn scope(processor: &str) -> Scope {
         let (version, is_debug_build) = ("1.2.3".to_owned(), false);

@@ -74,7 +74,7 @@ pub(super) fn run(
     for (place, &memory) in arguments.sweep.iter().enumerate() {
         if arguments.calibrate && place > 0 {
             progress.show(0.0, "measuring the processor");
-            processor = processor::again(arguments, &context.interrupt.flag())?.costs;
+            processor = processor::again(arguments, &context.interrupt)?.costs;
         }
         let chosen = plans(arguments, database, (device, name, &processor), memory)?;
         let mut actuals: Vec<Vec<Actual>> = vec![Vec::new(); chosen.len()];

@@ -8,7 +8,7 @@ use crate::command::kept::{Asked, KeepArguments, Kept, asked_of, locked};
 use crate::command::prediction::{Prediction, Probe, known_count};
 use crate::failure::Failure;
 use crate::input::Input;
-use crate::output::{OutputFiles, cannot_write};
+use crate::output::{OutFile, OutputFiles, cannot_write};
 use crate::progress::Progress;
 use crate::run_facts::RunFacts;
 use clap::Args;
@@ -19,7 +19,6 @@ use nandu_external::list_ranking::{KeptRanking, rank_watched, resume_ranking};
 use nandu_external::{IoCounts, KeptStore, KeptVector, RecordStream, Store, Vector};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -134,7 +133,7 @@ struct Job {
     records: Records,
     head: u64,
     seed: u64,
-    file: File,
+    file: OutFile,
     output: PathBuf,
     begun: Option<KeptRank>,
     kept: Option<Arc<Mutex<Kept>>>,
@@ -214,7 +213,7 @@ fn find(
         Ok((probe, predicted_ns))
     });
     let foreseen = foreseen.transpose()?;
-    let partial = arguments.files.begin(&arguments.output)?;
+    let partial = arguments.files.begin(&arguments.output, &context.interrupt)?;
     let _scratch = partial.path().map(|path| context.interrupt.scratch(path.to_owned(), None));
     if let Some(kept) = kept {
         locked(kept).note_output(&partial)?;

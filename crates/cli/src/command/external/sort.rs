@@ -8,7 +8,7 @@ use crate::command::kept::{Asked, KeepArguments, Kept, asked_of, locked};
 use crate::command::prediction::{Prediction, Probe, known_count};
 use crate::failure::Failure;
 use crate::input::Input;
-use crate::output::{OutputFiles, cannot_write};
+use crate::output::{OutFile, OutputFiles, cannot_write};
 use crate::progress::Progress;
 use crate::run_facts::RunFacts;
 use clap::{Args, ValueEnum};
@@ -20,7 +20,6 @@ use nandu_external::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -163,7 +162,7 @@ struct Job {
     records: Records,
     record_bytes: usize,
     key: Key,
-    file: File,
+    file: OutFile,
     output: PathBuf,
     begun: Option<KeptSort>,
     keeper: Keeper,
@@ -278,7 +277,7 @@ fn find(
         Ok((probe, predicted_ns))
     });
     let foreseen = foreseen.transpose()?;
-    let partial = arguments.files.begin(&arguments.output)?;
+    let partial = arguments.files.begin(&arguments.output, &context.interrupt)?;
     let _scratch = partial.path().map(|path| context.interrupt.scratch(path.to_owned(), None));
     if let Some(kept) = kept {
         locked(kept).note_output(&partial)?;
@@ -364,7 +363,7 @@ fn sort<const N: usize>(job: Job, course: &Course) -> Result<Sorted, Failure> {
         keeper.note(&store, sorter, run_count)
     })?;
     let failed = |error: std::io::Error| cannot_write(&output, &error);
-    let mut writer = BufWriter::with_capacity(1 << 20, file);
+    let mut writer = BufWriter::with_capacity(1 << 20, &file);
     let mut written = 0_u64;
     while let Some(record) = sorted.next_record()? {
         writer.write_all(&record[..record_bytes]).map_err(failed)?;

@@ -146,7 +146,7 @@ pub(super) fn run(arguments: &MakeArguments, context: &Context) -> Result<(), Fa
     }
     to.files.check(&to.file)?;
     let progress = Progress::new(context, 1);
-    let partial = to.files.begin(&to.file)?;
+    let partial = to.files.begin(&to.file, &context.interrupt)?;
     let failed = |error: &io::Error| cannot_write(&to.file, error);
     write(class, kind, to, &progress, partial.as_file(), &failed)?;
     to.files.finish(partial, &to.file)?;

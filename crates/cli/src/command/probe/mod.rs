@@ -18,6 +18,7 @@ mod work;
 use super::{parse_duration, parse_size};
 use crate::Context;
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::json;
 use crate::memory::check_possible;
 use crate::output::{OutputFiles, complain};
@@ -190,7 +191,7 @@ pub(crate) fn run(arguments: &ProbeArguments, context: &Context) -> Result<(), F
     })?;
     drop(progress);
     // What was measured is shown also where no file can hold it.
-    let written = write_outputs(arguments, &report);
+    let written = write_outputs(arguments, &report, &context.interrupt);
     if arguments.json_to_stdout() {
         context.output.json("probe", &report)?;
     } else {
@@ -298,18 +299,25 @@ fn simulated_size(name: &str, asked: Option<ByteCount>) -> Result<Option<ByteCou
     Ok(is_scaled.then_some(SIMULATED_BYTES))
 }
 
-fn write_outputs(arguments: &ProbeArguments, report: &ProbeReport) -> Result<(), Failure> {
+fn write_outputs(
+    arguments: &ProbeArguments,
+    report: &ProbeReport,
+    interrupt: &Interrupt,
+) -> Result<(), Failure> {
     if let Some(path) = arguments.json_file() {
-        arguments.files.write(path, format!("{}\n", json::document("probe", report)).as_bytes())?;
+        let text = format!("{}\n", json::document("probe", report));
+        arguments.files.write(path, text.as_bytes(), interrupt)?;
     }
     if let Some(path) = &arguments.parquet {
         let mut bytes = Vec::new();
         parquet::write_results(&mut bytes, &report.results)?;
-        arguments.files.write(path, &bytes)?;
+        arguments.files.write(path, &bytes, interrupt)?;
     }
     if let Some(path) = &arguments.profile {
         match &report.profile {
-            Some(profile) => arguments.files.write(path, profile.to_json().as_bytes())?,
+            Some(profile) => {
+                arguments.files.write(path, profile.to_json().as_bytes(), interrupt)?;
+            }
             None => {
                 complain("note: no profile was derived, since no pure reads or writes were run")
             }

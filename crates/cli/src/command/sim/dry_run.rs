@@ -3,12 +3,12 @@
 use super::Watch;
 use crate::Context;
 use crate::failure::Failure;
+use crate::output::OutFile;
 use nandu_base::ByteCount;
 use nandu_probe::table::Table;
 use nandu_sim::{Job, SimError, SimReport};
 use nandu_trace::CompactWriter;
 use serde::Serialize;
-use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
 
@@ -49,7 +49,7 @@ pub(super) fn print(job: &Job, as_json: bool, context: &Context) -> Result<(), F
 /// Runs the job and writes what was measured as a compact trace.
 pub(super) fn record(
     job: &Job,
-    file: &File,
+    file: &OutFile,
     path: &Path,
     watch: &mut Watch<'_>,
 ) -> Result<SimReport, Failure> {

@@ -70,10 +70,10 @@ pub(super) fn run(job: &Job, arguments: &SimArguments, context: &Context) -> Res
         columns.iter().map(|(name, column)| (name.as_str(), column.clone())).collect();
     write_columns(&mut bytes, "sweep", &columns)?;
     // What was simulated is shown also where no file can hold it.
-    let kept = arguments.files.write(&arguments.parquet, &bytes);
+    let kept = arguments.files.write(&arguments.parquet, &bytes, &context.interrupt);
     let reports: Vec<&SimReport> = rows.iter().map(|row| row.report).collect();
     let found = Reports { reports: &reports, run: RunFacts::since(context.started) };
-    let kept = kept.and(write_json(arguments, "sim --sweep", &found));
+    let kept = kept.and(write_json(arguments, "sim --sweep", &found, context));
     if arguments.json_to_stdout() {
         context.output.json("sim --sweep", &found)?;
     } else {

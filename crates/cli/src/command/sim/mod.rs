@@ -112,9 +112,9 @@ pub(crate) fn run(arguments: &SimArguments, context: &Context) -> Result<(), Fai
     let mut report = match &arguments.record {
         None => context.interrupt.at_any_time(|| job.run(&mut watch))?,
         Some(path) => {
-            let file = arguments.files.begin(path)?;
+            let file = arguments.files.begin(path, &context.interrupt)?;
             let work = || dry_run::record(&job, file.as_file(), path, &mut watch);
-            let report = context.interrupt.at_any_time_without(file.partial_path(), work)?;
+            let report = context.interrupt.at_any_time_without(file.path(), work)?;
             arguments.files.finish(file, path)?;
             report
         }
@@ -126,7 +126,7 @@ pub(crate) fn run(arguments: &SimArguments, context: &Context) -> Result<(), Fai
     }
     // What was simulated is shown also where no file can hold it.
     let answer = Answer { report: &report, run: RunFacts::since(context.started) };
-    let written = write_json(arguments, "sim", &answer);
+    let written = write_json(arguments, "sim", &answer, context);
     if arguments.json_to_stdout() {
         context.output.json("sim", &answer)?;
     } else {
@@ -156,11 +156,13 @@ fn write_json(
     arguments: &SimArguments,
     command: &'static str,
     value: &impl Serialize,
+    context: &Context,
 ) -> Result<(), Failure> {
     match arguments.json_file() {
         None => Ok(()),
         Some(path) => {
-            arguments.files.write(path, (json::document(command, value) + "\n").as_bytes())
+            let text = json::document(command, value) + "\n";
+            arguments.files.write(path, text.as_bytes(), &context.interrupt)
         }
     }
 }
