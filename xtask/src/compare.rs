@@ -37,6 +37,14 @@ pub(crate) fn run(root: &Path, comparison: Comparison, options: &Options) -> Res
         Comparison::External => ("compare-external", Some("external")),
         Comparison::Xml => ("compare-xml", Some("xml")),
     };
+    if let Comparison::External = comparison {
+        // The program takes part, beside the library.
+        let build = ["build", "--quiet", "--release", "--package", "nandu-cli", "--manifest-path"];
+        let built = Command::new("cargo").args(build).arg(root.join("Cargo.toml")).status();
+        if !built.map_err(|error| format!("cargo does not start: {error}"))?.success() {
+            return Err("nandu cannot be built".to_owned());
+        }
+    }
     let status = Command::new("cargo")
         .args(["run", "--quiet", "--release", "--package", "nandu-compare", "--manifest-path"])
         .arg(root.join("Cargo.toml"))

@@ -14,6 +14,9 @@ pub(crate) enum Contender {
     Fio,
     /// Ours.
     Nandu,
+    /// The same in the program: `nandu external sort` of a file, into another one that then is
+    /// durable.
+    NanduProgram,
     /// STXXL's sort by comparison.
     StxxlSort,
     /// STXXL's sort by a key that is a number.
@@ -33,9 +36,10 @@ pub(crate) enum Contender {
 }
 
 impl Contender {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Fio,
         Self::Nandu,
+        Self::NanduProgram,
         Self::StxxlSort,
         Self::StxxlKsort,
         Self::Duckdb,
@@ -50,6 +54,7 @@ impl Contender {
         match self {
             Self::Fio => "fio",
             Self::Nandu => "nandu",
+            Self::NanduProgram => "nandu-program",
             Self::StxxlSort => "stxxl-sort",
             Self::StxxlKsort => "stxxl-ksort",
             Self::Duckdb => "duckdb",

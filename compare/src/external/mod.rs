@@ -15,6 +15,7 @@ mod graph;
 mod nandu;
 mod peers;
 mod plan;
+mod program;
 mod question;
 mod results;
 mod table;
@@ -72,6 +73,7 @@ pub(crate) fn run_as_process(text: &str) -> Result<String, Failure> {
     process::enter(job.processes_file.as_deref(), job.thread_count, job.timeout_s)?;
     match (job.contender, job.question) {
         (Contender::Nandu, Question::Sort { records }) => nandu::sort(&job, records),
+        (Contender::NanduProgram, Question::Sort { .. }) => program::sort(&job),
         (Contender::Fio, Question::Sort { records }) => peers::fio(&job, records),
         (Contender::GnuSort, _) => peers::gnu_sort(&job),
         (Contender::StxxlSort, Question::Sort { records }) => {

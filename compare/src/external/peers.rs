@@ -9,6 +9,7 @@
 
 use super::contender::Contender;
 use super::graph;
+use super::program;
 use super::question::{GraphName, Question};
 use super::{Checksum, Job, RECORD_BYTES, key_of};
 use crate::Failure;
@@ -142,6 +143,9 @@ impl Stock {
         match (job.contender, job.question) {
             (Contender::GnuSort, Question::Sort { records }) if !text_of(job).exists() => {
                 make_text(job, records)
+            }
+            (Contender::NanduProgram, Question::Sort { records }) => {
+                program::make_records(job, records)
             }
             (Contender::Duckdb, _) if !job.data.join("made").exists() => {
                 eprintln!("making a table of DuckDB");

@@ -157,6 +157,8 @@ fn what_is_no_graph_is_told_with_its_place_and_leaves_nothing() {
     let directory = place.path();
     let cut = gzip("0 1\n1 2\n".repeat(3000).as_bytes());
     fs::write(directory.join("cut.gz"), &cut[..cut.len() - 9]).unwrap();
+    fs::write(directory.join("behind.gz"), [&cut[..], b"and more"].concat()).unwrap();
+    let behind = format!("the gzip data ends at byte {} of the file", cut.len());
     for (file, text) in [
         ("words.txt", "0 1\none two\n"),
         ("empty", ""),
@@ -179,6 +181,7 @@ fn what_is_no_graph_is_told_with_its_place_and_leaves_nothing() {
         ("graph bfs good.txt --nodes 2", "good.txt:2: there is no node 2"),
         ("graph bfs odd.u64", "odd.u64, at byte 16: the file ends after 8 of the 16"),
         ("graph bfs cut.gz", "the gzip data ends early"),
+        ("graph bfs behind.gz", &behind),
         ("graph bfs what.bin", "what.bin: its format is not known"),
         ("graph bfs missing", "missing: no such file"),
         ("graph bfs good.txt --format txt", "there are text, u32, u64, matrix-market"),
@@ -256,6 +259,20 @@ fn records_are_sorted_by_their_keys_beyond_memory() {
         assert!(fs::read(directory.join("out")).unwrap() == records.concat(), "{line}");
     }
     assert_eq!(names(directory), ["in", "out"]);
+}
+
+#[test]
+fn room_of_runs_that_were_merged_is_used_again() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    // 12 MiB, some 80 runs, of which a merge takes about 20: most are merged before the last one.
+    stdout_of(directory, &words("graph make random --nodes 100000 --edges 786432 g.u64"));
+    let line = "external sort g.u64 --record-bytes 16 --key-bytes 8 -o out --memory 200KiB \
+                --block-size 8KiB --device sim:optane-like --capacity 19MiB";
+    let document = json_of(directory, line);
+    assert!(document["run_count"].as_u64().unwrap() > 60, "{document}");
+    // More is written than there is room for.
+    assert!(document["write_bytes"].as_u64().unwrap() > 19 << 20, "{document}");
 }
 
 #[test]

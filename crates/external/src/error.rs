@@ -117,3 +117,32 @@ impl Failure {
         result
     }
 }
+
+/// The error of who is called back by work that knows no such errors: it ends the work, and comes out of
+/// it. So what is called back may be anything, and the work is compiled once.
+#[derive(Debug)]
+pub(crate) struct Caught<E>(Option<E>);
+
+impl<E> Default for Caught<E> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<E: From<ExternalError>> Caught<E> {
+    /// What the work is told of what was called back.
+    pub(crate) fn note(&mut self, outcome: Result<(), E>) -> Result<(), ExternalError> {
+        outcome.map_err(|error| {
+            self.0 = Some(error);
+            ExternalError::Cancelled
+        })
+    }
+
+    /// What came out of the work, or of what was called back, if that failed.
+    pub(crate) fn out<T>(self, outcome: Result<T, ExternalError>) -> Result<T, E> {
+        match self.0 {
+            Some(error) => Err(error),
+            None => outcome.map_err(E::from),
+        }
+    }
+}

@@ -6,6 +6,7 @@
 //!                                      ├─► Trace ──► CostModel ──► blocks, bytes or nanoseconds
 //!   predict: the same by rule, before ─┤
 //!                                      └─► Tally, which keeps no request ──► nanoseconds
+//!   predict: what is done beside, by phase ──► Processor, measured before ──► nanoseconds
 //! ```
 //!
 //! | model | cost |
@@ -31,6 +32,7 @@ mod general;
 pub mod predict;
 #[cfg(feature = "probed")]
 mod probed;
+mod processor;
 #[cfg(feature = "probed")]
 mod tally;
 mod trace;
@@ -44,6 +46,7 @@ pub use external_memory::ExternalMemory;
 pub use general::General;
 #[cfg(feature = "probed")]
 pub use probed::Probed;
+pub use processor::{Processor, Work};
 #[cfg(feature = "probed")]
 pub use tally::Tally;
 pub use trace::{Access, Requests, Trace};

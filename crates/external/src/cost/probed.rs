@@ -270,7 +270,7 @@ impl CostModel for Probed {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Access;
+    use super::super::{Access, Processor, Work};
     use super::*;
     use nandu_probe::StreamProfile;
     use nandu_probe::profile::{PROFILE_VERSION, ProfilePoint};
@@ -417,6 +417,31 @@ mod tests {
             tally.note_of(&read(block), 8);
         }
         assert_eq!((tally.request_count(), tally.time_ns()), (5, 3 * 700 + 2 * 1000));
+    }
+
+    #[test]
+    fn a_phase_takes_as_long_as_the_slower_of_drive_and_processor() {
+        let probed = Probed::new(&profile(), 0).unwrap();
+        let processor = Processor { put_in_ps: 1_000_000.0, ..Processor::default() };
+        let access = |block: u64| Access {
+            is_write: false,
+            volume: 0,
+            offset_bytes: block * u64::from(BYTES),
+            byte_count: BYTES,
+        };
+        let put_in = |put_in_count| Work { put_in_count, ..Work::default() };
+        let mut tally = probed.tally();
+        // 7000 beside 5000, then 1000 beside 9000, nothing beside 2000, and 1000 in no phase.
+        tally.note(&access(0));
+        tally.end_phase(put_in(5));
+        tally.note(&access(1));
+        tally.end_phase(put_in(9));
+        tally.end_phase(put_in(2));
+        tally.note(&access(2));
+        assert_eq!((tally.request_count(), tally.time_ns()), (3, 7000 + 1000 + 1000));
+        assert_eq!(tally.work_ns(&processor), 16_000);
+        assert_eq!(tally.time_beside_ns(&processor), 7000 + 9000 + 2000 + 1000);
+        assert_eq!(tally.time_beside_ns(&Processor::default()), tally.time_ns());
     }
 
     #[test]

@@ -8,8 +8,10 @@
 //!
 //! 1. The time is that of all requests by themselves, whatever their number: an area is known when
 //!    all have come, and what does not depend on it is a key of the counts.
+//! 2. Beside a processor a phase takes as long as the slower of both: streams are read and written
+//!    while records are sorted.
 
-use super::{Access, Probed, Requests};
+use super::{Access, Probed, Processor, Requests, Work};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Streams of one direction that are known at a time: as many as a merge has in 256 blocks of memory.
@@ -19,6 +21,9 @@ const RECENT_COUNT: usize = 64;
 /// A read of several on their way that passes over no more than so many goes on with its stream, though
 /// not where that ended.
 const GAP_COUNT_MAX: u64 = 64;
+
+/// Phases that are told apart; those that come then are one.
+const PHASE_COUNT_MAX: usize = 4096;
 
 /// What the time of a request depends on, beside the area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,12 +43,33 @@ pub(super) struct Like {
 pub struct Tally<'p> {
     probed: &'p Probed,
     volumes: Vec<OfVolume>,
+    phases: Vec<Phase>,
+}
+
+/// What was asked of each volume in a phase that has ended, and what the processor did.
+#[derive(Clone, Debug)]
+struct Phase {
+    counts: Vec<Counts>,
+    work: Work,
+}
+
+type Counts = BTreeMap<Like, u64>;
+
+impl Phase {
+    fn join(&mut self, other: Self) {
+        self.work = self.work.and(other.work);
+        self.counts.resize_with(self.counts.len().max(other.counts.len()), Counts::new);
+        for (counts, others) in self.counts.iter_mut().zip(other.counts) {
+            others.into_iter().for_each(|(like, count)| *counts.entry(like).or_default() += count);
+        }
+    }
 }
 
 /// What a volume was asked.
 #[derive(Clone, Debug, Default)]
 struct OfVolume {
-    counts: BTreeMap<Like, u64>,
+    /// In the phase that goes on.
+    counts: Counts,
     /// Where the last byte lies.
     area_bytes: u64,
     /// Streams of reads and of writes.
@@ -64,25 +90,55 @@ struct Streams {
 
 impl<'p> Tally<'p> {
     pub(super) const fn new(probed: &'p Probed) -> Self {
-        Self { probed, volumes: Vec::new() }
+        Self { probed, volumes: Vec::new(), phases: Vec::new() }
     }
 
     /// How many requests were counted.
     #[must_use]
     pub fn request_count(&self) -> u64 {
-        self.volumes.iter().flat_map(|volume| volume.counts.values()).sum()
+        let ended = self.phases.iter().flat_map(|phase| &phase.counts);
+        let going_on = self.volumes.iter().map(|volume| &volume.counts);
+        ended.chain(going_on).flat_map(Counts::values).sum()
     }
 
     /// How long they take, in nanoseconds.
     #[must_use]
     pub fn time_ns(&self) -> u64 {
-        let of_volume = |volume: &OfVolume| {
-            let time_of = |(like, &count): (&Like, &u64)| {
-                self.probed.time_ns(like, volume.area_bytes).saturating_mul(count)
-            };
-            volume.counts.iter().map(time_of).fold(0, u64::saturating_add)
+        let of_volume = |(number, volume): (usize, &OfVolume)| {
+            let ended = self.phases.iter().filter_map(|phase| phase.counts.get(number));
+            let counts = ended.chain([&volume.counts]);
+            counts.map(|counts| self.counts_ns(volume, counts)).fold(0, u64::saturating_add)
         };
-        self.volumes.iter().map(of_volume).max().unwrap_or(0)
+        self.volumes.iter().enumerate().map(of_volume).max().unwrap_or(0)
+    }
+
+    /// How long the processor takes for all phases, by itself, in nanoseconds.
+    #[must_use]
+    pub fn work_ns(&self, processor: &Processor) -> u64 {
+        let of_phase = |phase: &Phase| processor.time_ns(&phase.work);
+        self.phases.iter().map(of_phase).fold(0, u64::saturating_add)
+    }
+
+    /// How long all takes beside a processor, in nanoseconds: each phase as long as the slower of both.
+    #[must_use]
+    pub fn time_beside_ns(&self, processor: &Processor) -> u64 {
+        let volumes_ns = |counts: &mut dyn Iterator<Item = &Counts>| {
+            let pairs = self.volumes.iter().zip(counts);
+            pairs.map(|(volume, counts)| self.counts_ns(volume, counts)).max().unwrap_or(0)
+        };
+        let of_phase = |phase: &Phase| {
+            volumes_ns(&mut phase.counts.iter()).max(processor.time_ns(&phase.work))
+        };
+        let ended_ns = self.phases.iter().map(of_phase).fold(0, u64::saturating_add);
+        let going_on = &mut self.volumes.iter().map(|volume| &volume.counts);
+        ended_ns.saturating_add(volumes_ns(going_on))
+    }
+
+    fn counts_ns(&self, volume: &OfVolume, counts: &Counts) -> u64 {
+        let time_of = |(like, &count): (&Like, &u64)| {
+            self.probed.time_ns(like, volume.area_bytes).saturating_mul(count)
+        };
+        counts.iter().map(time_of).fold(0, u64::saturating_add)
     }
 }
 
@@ -97,6 +153,16 @@ impl Requests for Tally<'_> {
             self.volumes.resize(volume + 1, OfVolume::default());
         }
         self.volumes[volume].note(access, at_once);
+    }
+
+    fn end_phase(&mut self, work: Work) {
+        let counts = self.volumes.iter_mut().map(|volume| std::mem::take(&mut volume.counts));
+        let phase = Phase { counts: counts.collect(), work };
+        let is_full = self.phases.len() >= PHASE_COUNT_MAX;
+        match self.phases.last_mut().filter(|_| is_full) {
+            Some(last) => last.join(phase),
+            None => self.phases.push(phase),
+        }
     }
 }
 

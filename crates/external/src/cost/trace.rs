@@ -1,5 +1,6 @@
 //! Requests in their order, as a store made them or as somebody predicts them.
 
+use super::Work;
 use nandu_device::Operation;
 
 /// A request, as a volume sees it.
@@ -25,6 +26,9 @@ pub trait Requests {
     fn note_of(&mut self, access: &Access, _at_once: u32) {
         self.note(access);
     }
+
+    /// A phase ends in which the processor does this, beside the requests since the last one.
+    fn end_phase(&mut self, _work: Work) {}
 }
 
 /// Requests, the earliest first.

@@ -88,18 +88,21 @@ impl Graph {
     ) -> Result<Self, ExternalError> {
         let sort_bytes = building_sort_bytes(store, bytes);
         let sorter = Sorter::with_bytes(sort_store, Natural, sort_bytes);
-        let mut sorter = sorter
+        let sorter = sorter
             .map_err(|error| error.beside("building a graph", building_bytes(store), bytes))?;
-        let mut number = 0_u64;
-        while let Some((left, right)) = edges.next_record()? {
-            check_edge(number, (left, right), node_limit)?;
-            sorter.push((left, right))?;
-            sorter.push((right, left))?;
-            number += 1;
+        let mut both_ways = BothWays { sorter, node_limit, number: 0 };
+        let mut batch = Vec::with_capacity(BATCH_COUNT);
+        while let Some(edge) = edges.next_record()? {
+            batch.push(edge);
+            if batch.len() == BATCH_COUNT {
+                both_ways.push_all(&batch)?;
+                batch.clear();
+            }
         }
+        both_ways.push_all(&batch)?;
         let node_count = node_count(&edges)?;
         drop(edges);
-        Self::of_sorted(store, node_count, sorter.finish()?)
+        Self::of_sorted(store, node_count, both_ways.sorter.finish()?)
     }
 
     /// Refuses a graph of so many nodes, whatever its edges, for which the store has no room.
@@ -235,6 +238,32 @@ impl Graph {
         self.nodes.audit();
         self.edges.audit();
         assert!(self.edges.len().is_multiple_of(2), "an edge is there from both its ends");
+    }
+}
+
+/// Who is told of a node that is reached, and of its level.
+type Visit<'v> = dyn FnMut(u64, u64) -> Result<(), ExternalError> + 'v;
+
+/// So many edges are handed on at a time: whatever stream they come from, what sorts them is
+/// compiled once.
+const BATCH_COUNT: usize = 256;
+
+/// Edges that are sorted from both their ends.
+struct BothWays {
+    sorter: Sorter<(u64, u64), Natural>,
+    node_limit: u64,
+    number: u64,
+}
+
+impl BothWays {
+    fn push_all(&mut self, edges: &[(u64, u64)]) -> Result<(), ExternalError> {
+        for &(left, right) in edges {
+            check_edge(self.number, (left, right), self.node_limit)?;
+            self.sorter.push((left, right))?;
+            self.sorter.push((right, left))?;
+            self.number += 1;
+        }
+        Ok(())
     }
 }
 

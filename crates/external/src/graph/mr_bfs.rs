@@ -13,8 +13,8 @@
 //! 3. It reads at most a block of nodes and the blocks of its neighbours for each node, and moves
 //!    what sorting all neighbours moves.
 
-use super::Graph;
 use super::level::{Level, LevelStream};
+use super::{Graph, Visit};
 use crate::sort::Sorter;
 use crate::stream::Ahead;
 use crate::vector::LOOKAHEAD_BYTES;
@@ -74,9 +74,9 @@ impl Graph {
         source: u64,
         store: &Store,
         bytes: u64,
-        visit: impl FnMut(u64, u64) -> Result<(), ExternalError>,
+        mut visit: impl FnMut(u64, u64) -> Result<(), ExternalError>,
     ) -> Result<Bfs, ExternalError> {
-        search(self, source, store, bytes, visit)
+        search(self, source, store, bytes, &mut visit)
     }
 }
 
@@ -85,7 +85,7 @@ fn search(
     source: u64,
     store: &Store,
     bytes: u64,
-    mut visit: impl FnMut(u64, u64) -> Result<(), ExternalError>,
+    visit: &mut Visit<'_>,
 ) -> Result<Bfs, ExternalError> {
     graph.check_node(source)?;
     let sort_bytes = searching_sort_bytes((graph.store(), store), bytes);

@@ -20,6 +20,7 @@
 //!    list is written but the arcs, who went, and the ranks.
 
 use super::{END, check_element, circle, unreached};
+use crate::error::Caught;
 use crate::store::misfit;
 use crate::{
     By, ExternalError, KeptVector, Memory, Natural, RecordStream, Sorter, Store, Vector,
@@ -161,16 +162,31 @@ pub fn rank_watched<E: From<ExternalError>>(
     head: u64,
     bytes: u64,
     rng: &mut Rng,
-    watch: impl FnMut(&KeptRanking) -> Result<(), E>,
+    mut watch: impl FnMut(&KeptRanking) -> Result<(), E>,
 ) -> Result<Vector<u64>, E> {
+    let mut caught = Caught::default();
+    let ranked = rank_all(successors, head, bytes, rng, &mut |kept| caught.note(watch(kept)));
+    caught.out(ranked)
+}
+
+/// Who is called between two rounds.
+type Watch<'w> = dyn FnMut(&KeptRanking) -> Result<(), ExternalError> + 'w;
+
+fn rank_all(
+    successors: &Vector<u64>,
+    head: u64,
+    bytes: u64,
+    rng: &mut Rng,
+    watch: &mut Watch<'_>,
+) -> Result<Vector<u64>, ExternalError> {
     let (store, count) = (successors.store(), successors.len());
     let run = Run { store, count, head, division: Division::new(store, bytes)? };
     if successors.is_empty() {
-        return Ok(Vector::writer(run.store)?.finish()?);
+        return Vector::writer(run.store)?.finish();
     }
     check_element(head, successors.len(), None)?;
     if run.division.walks(run.count) {
-        return Ok(run.walk_words(successors)?);
+        return run.walk_words(successors);
     }
     let (rounds, stage) = run.begin(successors, rng)?;
     run.finish(rounds, stage, rng, watch)
@@ -186,14 +202,26 @@ pub fn resume_ranking<E: From<ExternalError>>(
     kept: &KeptRanking,
     bytes: u64,
     rng: &mut Rng,
-    watch: impl FnMut(&KeptRanking) -> Result<(), E>,
+    mut watch: impl FnMut(&KeptRanking) -> Result<(), E>,
 ) -> Result<Vector<u64>, E> {
+    let mut caught = Caught::default();
+    let ranked = go_on(store, kept, bytes, rng, &mut |kept| caught.note(watch(kept)));
+    caught.out(ranked)
+}
+
+fn go_on(
+    store: &Store,
+    kept: &KeptRanking,
+    bytes: u64,
+    rng: &mut Rng,
+    watch: &mut Watch<'_>,
+) -> Result<Vector<u64>, ExternalError> {
     let (count, head) = (kept.count, kept.head);
     let run = Run { store, count, head, division: Division::new(store, bytes)? };
     let rounds = kept.gone.iter().map(|gone| Vector::resume(store, gone));
     let rounds = rounds.collect::<Result<Rounds, _>>()?;
     if rounds.is_empty() {
-        return Err(misfit("a ranking has no round").into());
+        return Err(misfit("a ranking has no round"));
     }
     let stage = match &kept.stage {
         KeptStage::Arcs(arcs) => Stage::Arcs(Vector::resume(store, arcs)?, None),
@@ -260,13 +288,13 @@ impl Run<'_> {
     }
 
     /// The rounds after the first, and all of them backwards.
-    fn finish<E: From<ExternalError>>(
+    fn finish(
         &self,
         mut rounds: Rounds,
         mut stage: Stage,
         rng: &mut Rng,
-        mut watch: impl FnMut(&KeptRanking) -> Result<(), E>,
-    ) -> Result<Vector<u64>, E> {
+        watch: &mut Watch<'_>,
+    ) -> Result<Vector<u64>, ExternalError> {
         loop {
             watch(&self.kept(&rounds, &stage))?;
             stage = match stage {
@@ -285,7 +313,7 @@ impl Run<'_> {
                     if rounds.is_empty() {
                         let mut writer = Vector::writer_of(self.store, self.count)?;
                         self.expand(gone, &ranks, |(_, rank)| writer.push(rank))?;
-                        return Ok(writer.finish()?);
+                        return writer.finish();
                     }
                     let count = ranks.len() + gone.len();
                     let mut writer = Vector::writer_of(self.store, count)?;

@@ -16,6 +16,21 @@ const BLOCK_COUNT_OF_PIECES: u64 = 64;
 /// One that is filled, one that is sorted, one that is written.
 const PIECE_COUNT: u64 = 3;
 
+/// What a record takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RecordSize {
+    /// Bytes of a block for each.
+    pub(crate) stored_bytes: usize,
+    /// Bytes of memory for each.
+    pub(crate) memory_bytes: usize,
+}
+
+impl RecordSize {
+    pub(crate) const fn of<R: Record>() -> Self {
+        Self { stored_bytes: R::BYTES, memory_bytes: size_of::<R>() }
+    }
+}
+
 /// How memory is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Division {
@@ -41,11 +56,19 @@ impl Division {
     /// # Errors
     /// If a block holds no record, or memory is less than three blocks and a record.
     pub(crate) fn new<R: Record>(store: &Store, bytes: u64) -> Result<Self, ExternalError> {
-        let per_block = store.per_block::<R>()?;
+        Self::of(store, RecordSize::of::<R>(), bytes)
+    }
+
+    /// The same for records of which the size is known only now.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub(crate) fn of(store: &Store, size: RecordSize, bytes: u64) -> Result<Self, ExternalError> {
+        let per_block = store.per_block_of(size.stored_bytes)?;
         let blocks = bytes / store.block_bytes();
         let ahead_blocks = u64::from(store.settings().in_flight).min(blocks / 5);
         let write_blocks = 1 + ahead_blocks;
-        let record_bytes = size_of::<R>().max(1) as u64;
+        let record_bytes = size.memory_bytes.max(1) as u64;
         let room = bytes.saturating_sub(write_blocks * store.block_bytes());
         let has_parts = blocks >= BLOCK_COUNT_OF_PIECES;
         let piece_count = if has_parts { PIECE_COUNT } else { 1 };
@@ -59,8 +82,8 @@ impl Division {
         }
         // A merge of as many runs as there may be leaves memory for parts only if it is cut into some.
         let of_parts = has_parts.then(|| blocks - ahead_blocks - MERGE_BLOCKS);
-        let of_parts =
-            of_parts.filter(|&runs| Cut::new::<R>(to_index(runs), store.block_bytes()).is_some());
+        let cut = |runs| Cut::new(size.memory_bytes, to_index(runs), store.block_bytes());
+        let of_parts = of_parts.filter(|&runs| cut(runs).is_some());
         let last_fan_in = of_parts.unwrap_or(blocks - ahead_blocks);
         let plan = MergePlan { fan_in: last_fan_in - write_blocks, last_fan_in };
         Ok(Self {

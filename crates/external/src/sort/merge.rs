@@ -38,7 +38,7 @@ impl<R: Record, O: Order<R>> Merging<R, O> {
         let wanted = (runs.len() as u64 + ahead + MERGE_BLOCKS) * block_bytes;
         if division.has_parts
             && wanted <= memory.bytes()
-            && let Some(cut) = Cut::new::<R>(runs.len(), block_bytes)
+            && let Some(cut) = Cut::new(size_of::<R>(), runs.len(), block_bytes)
         {
             let crew = Crew::new(&order, PART_COUNT);
             let merge = PartMerge::new(runs, order, memory, ahead, (cut, crew));

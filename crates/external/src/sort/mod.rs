@@ -24,6 +24,7 @@
 //! 2. A merge in between takes the smallest runs, and as few as make the later ones full.
 //! 3. Where all fits into the p pieces of memory nothing is written.
 
+pub mod bytes;
 mod crew;
 mod division;
 mod in_memory;
@@ -43,7 +44,7 @@ pub use write_limited::{LimitedStream, MovedBlocks, SortKind};
 use crate::error::Failure;
 use crate::store::Buffers;
 use crate::{ExternalError, Memory, Order, Record, RecordStream, Store, Vector, VectorWriter};
-pub(crate) use division::Division;
+pub(crate) use division::{Division, RecordSize};
 use in_memory::sort_in_memory;
 use merge::Merging;
 use nandu_base::to_index;
@@ -136,6 +137,24 @@ impl<R: Record, O: Order<R>> Sorter<R, O> {
         }
         self.records.push(record);
         self.len += 1;
+        Ok(())
+    }
+
+    /// Puts many records in.
+    ///
+    /// # Errors
+    /// As [`Self::push`].
+    pub fn push_slice(&mut self, mut records: &[R]) -> Result<(), ExternalError> {
+        while !records.is_empty() {
+            if self.records.len() == self.mark {
+                self.make_room()?;
+            }
+            let count = records.len().min(self.mark - self.records.len());
+            let (first, rest) = records.split_at(count);
+            self.records.extend_from_slice(first);
+            self.len += count as u64;
+            records = rest;
+        }
         Ok(())
     }
 

@@ -78,9 +78,9 @@ pub(super) struct PartMerge<R, O> {
 }
 
 impl Cut {
-    /// For `run_count` runs; `None` if they are too many.
-    pub(super) fn new<R>(run_count: usize, block_bytes: u64) -> Option<Self> {
-        let capacity = to_index(block_bytes) / size_of::<R>().max(1);
+    /// For `run_count` runs of records that take so many bytes of memory; `None` if they are too many.
+    pub(super) fn new(memory_bytes: usize, run_count: usize, block_bytes: u64) -> Option<Self> {
+        let capacity = to_index(block_bytes) / memory_bytes.max(1);
         let target = capacity / 3 * 2;
         // Before the last fence there may be nearly a stride of each run.
         let stride = (capacity - target) / (run_count + 1);
@@ -358,7 +358,7 @@ mod tests {
                 .collect();
             let vectors = runs_of(&store, &lists);
             let memory = store.grant().take("a merge", 20 * BLOCK_BYTES).unwrap();
-            let cut = Cut::new::<u32>(6, 4096).unwrap();
+            let cut = Cut::new(4, 6, 4096).unwrap();
             let crew = Crew::of(&Natural, PART_COUNT, thread_count);
             let mut merge = PartMerge::new(vectors, Natural, memory, 3, (cut, crew)).unwrap();
             let mut trace = Vec::new();

@@ -5,7 +5,7 @@ use super::records::Records;
 use crate::Context;
 use crate::command::beyond::{BeyondArguments, Course, Means, Places, Role, at_work, counts_of};
 use crate::command::kept::{Asked, KeepArguments, Kept, asked_of, locked};
-use crate::command::prediction::{Prediction, Probe, known_count};
+use crate::command::prediction::{Prediction, Probe, Taken, known_count};
 use crate::failure::Failure;
 use crate::input::Input;
 use crate::output::{OutFile, OutputFiles, cannot_write};
@@ -26,6 +26,8 @@ use std::sync::{Arc, Mutex};
 
 /// Bytes of an element.
 const ELEMENT_BYTES: usize = 8;
+/// Bytes of what is sorted most: an element, its successor, and how far that is.
+const ARC_BYTES: usize = 24;
 /// Elements between two looks at whether to stop.
 const ELEMENTS_PER_LOOK: u64 = 4096;
 /// What a ranking moves at most, in bytes for each element: about so much, for its progress.
@@ -145,6 +147,9 @@ pub(super) fn run(arguments: &RankArguments, context: &Context) -> Result<(), Fa
     arguments.files.check(&arguments.output)?;
     let probe = arguments.predict.as_deref();
     let probe = probe.map(|profile| Probe::of(profile, &arguments.beyond)).transpose()?;
+    let probe = probe
+        .map(|probe| probe.beside_processor(&[ARC_BYTES], Some(&arguments.output), context))
+        .transpose()?;
     let kept = arguments.keep.kept(&arguments.file, Role::Disk, || arguments.asked())?;
     let kept = kept.map(|kept| Arc::new(Mutex::new(kept)));
     let outcome = find(arguments, probe, kept.as_ref(), context);
@@ -205,12 +210,13 @@ fn find(
         let count = known_count(known_bytes.map(|bytes| bytes / ELEMENT_BYTES as u64))?;
         let bytes = store.grant().free_bytes();
         let mut rng = Rng::new(arguments.seed);
-        let predicted_ns =
-            probe.foresee(|requests| predict::rank(&store, count, bytes, &mut rng, requests))?;
+        let foreseen = probe.foresee(ARC_BYTES, |requests| {
+            predict::rank(&store, count, bytes, &mut rng, requests)
+        })?;
         if !arguments.json {
-            context.output.line(&probe.line("temporary files", predicted_ns))?;
+            context.output.line(&probe.line("temporary files", &foreseen))?;
         }
-        Ok((probe, predicted_ns))
+        Ok((probe, foreseen))
     });
     let foreseen = foreseen.transpose()?;
     let partial = arguments.files.begin(&arguments.output, &context.interrupt)?;
@@ -241,12 +247,11 @@ fn find(
         let course = Arc::clone(&course);
         move || ranked(job, &course)
     };
-    let begin = store.now();
+    let (begin, before) = (store.now(), store.counts());
     let element_count = at_work(&progress, &STEPS, &course, look, work)?;
-    let elapsed_ns = store.now().saturating_sub(begin).0;
+    let taken = Taken::between((begin, &before), (store.now(), &store.counts()));
     arguments.files.finish(partial, &arguments.output)?;
-    let prediction =
-        foreseen.map(|(probe, predicted_ns)| probe.prediction(predicted_ns, elapsed_ns));
+    let prediction = foreseen.map(|(probe, foreseen)| probe.prediction(foreseen, taken));
     let (counts, means) = (counts_of((&store, &store)), places.means(&arguments.beyond));
     Ok(Found { element_count, counts, means, prediction })
 }
@@ -322,12 +327,11 @@ fn ranked(job: Job, course: &Course) -> Result<u64, Failure> {
 /// Reads the list.
 fn read(store: &Store, mut records: Records) -> Result<Vector<u64>, Failure> {
     let mut writer = Vector::<u64>::writer(store)?;
-    while let Some(bytes) = records.next()? {
-        let successor = u64::from_le_bytes(bytes.try_into().expect("elements have one size"));
-        writer.push(successor)?;
-        if writer.len().is_multiple_of(ELEMENTS_PER_LOOK) {
-            store.check_stop()?;
+    while let Some(bytes) = records.next_all()? {
+        for &successor in bytes.as_chunks::<ELEMENT_BYTES>().0 {
+            writer.push(u64::from_le_bytes(successor))?;
         }
+        store.check_stop()?;
     }
     Ok(writer.finish()?)
 }

@@ -1,4 +1,4 @@
-//! A file of records of one size, read from front to back.
+//! A file of records of one size, read from front to back, many at a time.
 
 use crate::failure::Failure;
 use crate::input::Input;
@@ -8,14 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const BUFFER_BYTES: usize = 128 << 10;
 
-/// Records of a file, one after the other.
+/// Records of a file, in their order.
 pub(super) struct Records {
     input: Input,
     name: String,
     record_bytes: usize,
     buffer: Vec<u8>,
-    start: usize,
-    /// Where the records that are whole end, and where what was read does.
+    /// Where the records end that were given, and where what was read does.
     whole_end: usize,
     end: usize,
     read_bytes: Arc<AtomicU64>,
@@ -25,7 +24,7 @@ impl Records {
     pub(super) fn new(input: Input, name: String, record_bytes: usize) -> Self {
         let buffer = vec![0; BUFFER_BYTES / record_bytes.max(1) * record_bytes.max(1)];
         let read_bytes = Arc::default();
-        Self { input, name, record_bytes, buffer, start: 0, whole_end: 0, end: 0, read_bytes }
+        Self { input, name, record_bytes, buffer, whole_end: 0, end: 0, read_bytes }
     }
 
     /// Bytes that were read so far.
@@ -53,23 +52,21 @@ impl Records {
         Ok(())
     }
 
-    /// The next one; `None` at the end.
+    /// Those that come next, one at least, as many as are at hand; `None` at the end.
     ///
     /// # Errors
     /// If the file cannot be read, or ends within a record.
-    pub(super) fn next(&mut self) -> Result<Option<&[u8]>, Failure> {
-        if self.start == self.whole_end && !self.fill()? {
+    pub(super) fn next_all(&mut self) -> Result<Option<&[u8]>, Failure> {
+        if !self.fill()? {
             return Ok(None);
         }
-        let record = self.start..self.start + self.record_bytes;
-        self.start = record.end;
-        Ok(Some(&self.buffer[record]))
+        Ok(Some(&self.buffer[..self.whole_end]))
     }
 
     fn fill(&mut self) -> Result<bool, Failure> {
         self.buffer.copy_within(self.whole_end..self.end, 0);
         self.end -= self.whole_end;
-        (self.start, self.whole_end) = (0, 0);
+        self.whole_end = 0;
         while self.end < self.record_bytes {
             match self.input.read(&mut self.buffer[self.end..]) {
                 Ok(0) if self.end == 0 => return Ok(false),

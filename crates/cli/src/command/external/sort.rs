@@ -5,7 +5,7 @@ use super::records::Records;
 use crate::Context;
 use crate::command::beyond::{BeyondArguments, Course, Means, Places, Role, at_work, counts_of};
 use crate::command::kept::{Asked, KeepArguments, Kept, asked_of, locked};
-use crate::command::prediction::{Prediction, Probe, known_count};
+use crate::command::prediction::{Prediction, Probe, Taken, known_count};
 use crate::failure::Failure;
 use crate::input::Input;
 use crate::output::{OutFile, OutputFiles, cannot_write};
@@ -14,23 +14,20 @@ use crate::run_facts::RunFacts;
 use clap::{Args, ValueEnum};
 use nandu_base::words::counted;
 use nandu_base::{ByteCount, Rng};
-use nandu_external::cost::{Requests, predict};
-use nandu_external::{
-    By, ExternalError, IoCounts, KeptStore, KeptVector, Order, RecordStream, Sorter, Store,
+use nandu_external::cost::predict;
+use nandu_external::sort::bytes::{
+    ByteRuns, ByteSorter, KEY_BYTES_MAX, KeyKind, KeyLayout, RECORD_BYTES_MAX, sorted_bytes,
 };
+use nandu_external::{IoCounts, KeptStore, KeptVector, Store};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-/// Records between two looks at whether to stop.
-const RECORDS_PER_LOOK: u64 = 4096;
-/// The longest key.
-const KEY_BYTES_MAX: u32 = 16;
-/// The longest record.
-const RECORD_BYTES_MAX: usize = 4096;
+/// Bytes of the output that are written at a time.
+const WRITE_BYTES: usize = 1 << 20;
 /// Runs are written down when there are so many parts of the input more of them.
 const NOTES_OF_RUNS: u64 = 8;
 
@@ -63,7 +60,7 @@ pub(super) struct SortArguments {
     #[arg(long, value_parser = parse_record_bytes, value_name = "NUMBER")]
     record_bytes: usize,
     /// Bytes of the key
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(KEY_BYTES_MAX)),
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=KEY_BYTES_MAX as i64),
           value_name = "NUMBER")]
     key_bytes: u32,
     /// Bytes of a record before the key
@@ -121,39 +118,12 @@ struct Report<'a> {
     run: RunFacts,
 }
 
-/// Where the key of a record lies.
-#[derive(Clone, Copy)]
-struct Key {
-    start: usize,
-    end: usize,
-    key_type: KeyArgument,
-}
-
-impl Key {
-    /// The key as a number that compares as it does.
-    fn of(self, record: &[u8]) -> (u64, u64) {
-        let key = &record[self.start..self.end];
-        let mut bytes = [0; KEY_BYTES_MAX as usize];
-        match self.key_type {
-            KeyArgument::Bytes => bytes[..key.len()].copy_from_slice(key),
-            KeyArgument::LittleEndian => {
-                // From the front: all keys are equally long, and the first eight bytes tell most
-                // apart.
-                bytes.iter_mut().zip(key.iter().rev()).for_each(|(byte, &of_key)| *byte = of_key);
-            }
-        }
-        let (high, low) = bytes.split_at(8);
-        let number = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().expect("eight bytes"));
-        (number(high), number(low))
-    }
-}
-
 /// What a sort did.
 struct Sorted {
     record_count: u64,
     run_count: usize,
     counts: IoCounts,
-    elapsed_ns: u64,
+    taken: Taken,
 }
 
 /// What a sort is given.
@@ -161,7 +131,7 @@ struct Job {
     store: Store,
     records: Records,
     record_bytes: usize,
-    key: Key,
+    key: KeyLayout,
     file: OutFile,
     output: PathBuf,
     begun: Option<KeptSort>,
@@ -188,23 +158,6 @@ struct Keeper {
     merged_run_count: usize,
 }
 
-/// A sort of records of some size.
-type Sort = fn(Job, &Course) -> Result<Sorted, Failure>;
-/// What it will ask for, of so many records.
-type Rule = fn(&Store, u64, &mut dyn Requests) -> Result<(), ExternalError>;
-
-/// The sizes of records that there are, ascending, each with its sort.
-macro_rules! sizes {
-    ($($bytes:literal),*) => {
-        const SIZES: &[(usize, Sort, Rule)] = &[$(($bytes, sort::<$bytes>, rule::<$bytes>)),*];
-    };
-}
-
-sizes!(
-    4, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 100, 128, 160, 192, 256, 384, 512, 768, 1024,
-    2048, 4096
-);
-
 /// Sorts what the command names.
 pub(super) fn run(arguments: &SortArguments, context: &Context) -> Result<(), Failure> {
     let key = arguments.key()?;
@@ -212,6 +165,12 @@ pub(super) fn run(arguments: &SortArguments, context: &Context) -> Result<(), Fa
     arguments.files.check(&arguments.output)?;
     let probe = arguments.predict.as_deref();
     let probe = probe.map(|profile| Probe::of(profile, &arguments.beyond)).transpose()?;
+    let probe = probe
+        .map(|probe| {
+            let sizes = [arguments.record_bytes];
+            probe.beside_processor(&sizes, Some(&arguments.output), context)
+        })
+        .transpose()?;
     let kept = arguments.keep.kept(&arguments.file, Role::Disk, || arguments.asked())?;
     let kept = kept.map(|kept| Arc::new(Mutex::new(kept)));
     let outcome = find(arguments, key, probe, kept.as_ref(), context);
@@ -253,7 +212,7 @@ fn answer(
 /// Does the work. What is not kept is gone when this returns.
 fn find(
     arguments: &SortArguments,
-    key: Key,
+    key: KeyLayout,
     probe: Option<Probe>,
     kept: Option<&Arc<Mutex<Kept>>>,
     context: &Context,
@@ -265,16 +224,19 @@ fn find(
     let places = places_of(&arguments.beyond, kept, input_bytes, context)?;
     let store = store_of(&places, begun.as_ref())?;
     let record_bytes = arguments.record_bytes;
-    let found = SIZES.iter().find(|(bytes, ..)| *bytes >= record_bytes);
-    let &(_, sort, rule) = found.expect("the size was checked");
     let record_count = known_bytes.map(|bytes| bytes / record_bytes as u64);
     let foreseen = probe.map(|probe| -> Result<_, Failure> {
         let count = known_count(record_count)?;
-        let predicted_ns = probe.foresee(|requests| rule(&store, count, requests))?;
+        let bytes = store.grant().free_bytes();
+        // Which run is asked next is not known: it is drawn.
+        let mut rng = Rng::new(1);
+        let foreseen = probe.foresee(record_bytes, |requests| {
+            predict::sort_of_bytes(&store, record_bytes, count, bytes, (&mut rng, requests))
+        })?;
         if !arguments.json {
-            context.output.line(&probe.line("temporary files", predicted_ns))?;
+            context.output.line(&probe.line("temporary files", &foreseen))?;
         }
-        Ok((probe, predicted_ns))
+        Ok((probe, foreseen))
     });
     let foreseen = foreseen.transpose()?;
     let partial = arguments.files.begin(&arguments.output, &context.interrupt)?;
@@ -306,8 +268,7 @@ fn find(
     };
     let sorted = at_work(&progress, &STEPS, &course, look, work)?;
     arguments.files.finish(partial, &arguments.output)?;
-    let prediction =
-        foreseen.map(|(probe, predicted_ns)| probe.prediction(predicted_ns, sorted.elapsed_ns));
+    let prediction = foreseen.map(|(probe, foreseen)| probe.prediction(foreseen, sorted.taken));
     Ok((sorted, places.means(&arguments.beyond), prediction))
 }
 
@@ -322,63 +283,52 @@ fn store_of(places: &Places, begun: Option<&KeptSort>) -> Result<Store, Failure>
     })
 }
 
-/// What temporary files of a sort of so many records are asked for, in all memory that is free.
-fn rule<const N: usize>(
-    store: &Store,
-    count: u64,
-    requests: &mut dyn Requests,
-) -> Result<(), ExternalError> {
-    let bytes = store.grant().free_bytes();
-    // Which run is asked next is not known: it is drawn.
-    predict::sort_of_stream::<[u8; N]>(store, count, bytes, &mut Rng::new(1), requests)
-}
-
-fn sort<const N: usize>(job: Job, course: &Course) -> Result<Sorted, Failure> {
+fn sort(job: Job, course: &Course) -> Result<Sorted, Failure> {
     let Job { store, mut records, record_bytes, key, file, output, begun, mut keeper } = job;
-    let begin = store.now();
-    let order = By(move |record: &[u8; N]| key.of(record));
-    let runs = begun.map_or_else(Vec::new, |begun| begun.runs);
-    let mut sorter = Sorter::resume(&store, order, store.grant().free_bytes(), &runs)?;
-    records.skip(sorter.len())?;
+    let (begin, before) = (store.now(), store.counts());
+    let bytes = store.grant().free_bytes();
+    let mut sorter = match begun {
+        Some(begun) => ByteSorter::resume(&store, record_bytes, key, bytes, &begun.runs)?,
+        None => ByteSorter::with_bytes(&store, record_bytes, key, bytes)?,
+    };
+    let kept_count = sorter.runs().record_count();
+    records.skip(kept_count)?;
     // What was kept need not be written down again.
-    keeper.noted = sorter.len();
-    let mut seen_count = sorter.len();
-    while let Some(bytes) = records.next()? {
-        let mut record = [0; N];
-        record[..record_bytes].copy_from_slice(bytes);
-        sorter.push(record)?;
-        seen_count += 1;
-        if seen_count.is_multiple_of(RECORDS_PER_LOOK) {
-            store.check_stop()?;
-            keeper.look(&store, &sorter)?;
-        }
+    keeper.noted = kept_count;
+    while let Some(bytes) = records.next_all()? {
+        sorter.push_all(bytes)?;
+        store.check_stop()?;
+        keeper.look(&store, sorter.runs())?;
     }
     drop(records);
-    let record_count = sorter.len();
-    course.next_step(record_count * N as u64);
-    let mut run_count = keeper.merged_run_count + sorter.run_count();
-    let mut sorted = sorter.finish_watched(|sorter| {
-        run_count = run_count.max(keeper.merged_run_count + sorter.kept_runs().len());
-        course.expect((record_count + sorter.merged_left_count()) * N as u64);
-        keeper.note(&store, sorter, run_count)
+    let record_count = sorter.runs().record_count();
+    let bytes_of =
+        |records: u64| -> Result<u64, Failure> { Ok(records * sorted_bytes(record_bytes)? as u64) };
+    course.next_step(bytes_of(record_count)?);
+    let mut run_count = keeper.merged_run_count + sorter.runs().run_count();
+    let mut sorted = sorter.finish_watched(|runs| {
+        run_count = run_count.max(keeper.merged_run_count + runs.kept_runs().len());
+        course.expect(bytes_of(record_count + runs.merged_left_count())?);
+        keeper.note(&store, runs, run_count)
     })?;
-    let failed = |error: std::io::Error| cannot_write(&output, &error);
-    let mut writer = BufWriter::with_capacity(1 << 20, &file);
+    let mut target = vec![0; WRITE_BYTES / record_bytes * record_bytes];
     let mut written = 0_u64;
-    while let Some(record) = sorted.next_record()? {
-        writer.write_all(&record[..record_bytes]).map_err(failed)?;
-        written += 1;
-        if written.is_multiple_of(RECORDS_PER_LOOK) {
-            if run_count == 0 {
-                course.reach(written * N as u64);
-            }
-            store.check_stop()?;
+    loop {
+        let bytes = sorted.read(&mut target)?;
+        if bytes == 0 {
+            break;
         }
+        let put = (&file).write_all(&target[..bytes]);
+        put.map_err(|error| cannot_write(&output, &error))?;
+        written += (bytes / record_bytes) as u64;
+        if run_count == 0 {
+            course.reach(bytes_of(written)?);
+        }
+        store.check_stop()?;
     }
-    writer.flush().map_err(failed)?;
-    drop(writer);
-    let elapsed_ns = store.now().saturating_sub(begin).0;
-    Ok(Sorted { record_count, run_count, counts: counts_of((&store, &store)), elapsed_ns })
+    let counts = counts_of((&store, &store));
+    let taken = Taken::between((begin, &before), (store.now(), &counts));
+    Ok(Sorted { record_count, run_count, counts, taken })
 }
 
 impl Keeper {
@@ -390,26 +340,17 @@ impl Keeper {
     }
 
     /// Writes runs down while records are put in, if there are many more than before.
-    fn look<R: nandu_external::Record, O: Order<R>>(
-        &mut self,
-        store: &Store,
-        sorter: &Sorter<R, O>,
-    ) -> Result<(), Failure> {
-        if self.kept.is_none() || sorter.written_count() < self.noted + self.step {
+    fn look(&mut self, store: &Store, runs: ByteRuns<'_>) -> Result<(), Failure> {
+        if self.kept.is_none() || runs.written_count() < self.noted + self.step {
             return Ok(());
         }
-        self.noted = sorter.written_count();
-        self.note(store, sorter, self.merged_run_count + sorter.kept_runs().len())
+        self.noted = runs.written_count();
+        self.note(store, runs, self.merged_run_count + runs.kept_runs().len())
     }
 
-    fn note<R: nandu_external::Record, O: Order<R>>(
-        &self,
-        store: &Store,
-        sorter: &Sorter<R, O>,
-        run_count: usize,
-    ) -> Result<(), Failure> {
+    fn note(&self, store: &Store, runs: ByteRuns<'_>, run_count: usize) -> Result<(), Failure> {
         let Some(kept) = &self.kept else { return Ok(()) };
-        let (kept_store, runs) = (store.keep()?, sorter.kept_runs());
+        let (kept_store, runs) = (store.keep()?, runs.kept_runs());
         locked(kept).note(&KeptSort { store: kept_store, runs, run_count })?;
         store.hold();
         Ok(())
@@ -431,9 +372,9 @@ impl SortArguments {
         Ok(asked_of("external sort", &self.file, options))
     }
 
-    fn key(&self) -> Result<Key, Failure> {
-        let start = self.key_offset as usize;
-        let end = start + self.key_bytes as usize;
+    fn key(&self) -> Result<KeyLayout, Failure> {
+        let (start, bytes) = (self.key_offset as usize, self.key_bytes as usize);
+        let end = start + bytes;
         if end > self.record_bytes {
             return Err(Failure::input(format!(
                 "the key ends at byte {end} of records of {} bytes; give fewer --key-bytes, or a smaller \
@@ -441,7 +382,11 @@ impl SortArguments {
                 self.record_bytes
             )));
         }
-        Ok(Key { start, end, key_type: self.key_type })
+        let kind = match self.key_type {
+            KeyArgument::Bytes => KeyKind::Bytes,
+            KeyArgument::LittleEndian => KeyKind::LittleEndian,
+        };
+        Ok(KeyLayout { start, bytes, kind })
     }
 }
 
@@ -474,17 +419,17 @@ fn tell(report: &Report<'_>, context: &Context) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::SortArguments;
+    use clap::Args;
+    use nandu_external::sort::bytes::SIZES;
 
     #[test]
-    fn keys_compare_as_their_type_says() {
-        let key = |key_type, end| Key { start: 1, end, key_type };
-        let (little, bytes) = (KeyArgument::LittleEndian, KeyArgument::Bytes);
-        let (first, second) = ([9, 0xff, 0, 7], [0, 0, 1, 7]);
-        assert!(key(little, 3).of(&first) < key(little, 3).of(&second));
-        assert!(key(bytes, 3).of(&first) > key(bytes, 3).of(&second));
-        let long: Vec<u8> = (0..20).collect();
-        let longer = key(little, 17).of(&long);
-        assert_eq!(longer.0.to_be_bytes()[0], 16, "the last byte of the key counts most");
+    fn the_help_tells_the_sizes_that_there_are() {
+        let command = SortArguments::augment_args(clap::Command::new("sort"));
+        let help = command.get_after_help().expect("there are examples").to_string();
+        let (head, last) = SIZES.split_at(SIZES.len() - 1);
+        let head: Vec<String> = head.iter().map(usize::to_string).collect();
+        let told = format!("{} and {} bytes", head.join(", "), last[0]);
+        assert!(help.replace('\n', " ").contains(&told), "{told}: {help}");
     }
 }

@@ -7,20 +7,20 @@
 //!                        another process goes on ◄─────┘
 //! ```
 
-use super::foresight::{Foresight, SearchPrediction};
+use super::foresight::{Foresight, SORTED_SIZES, SearchPrediction};
 use super::parse_format;
 use crate::Context;
 use crate::command::beyond::{BeyondArguments, Course, Means, Places, Role, at_work, counts_of};
 use crate::command::kept::{Asked, KeepArguments, Kept, asked_of};
-use crate::command::prediction::Probe;
+use crate::command::prediction::{Probe, Taken};
 use crate::failure::Failure;
 use crate::input::Input;
 use crate::output::complain;
 use crate::progress::Progress;
 use crate::run_facts::RunFacts;
 use clap::{Args, ValueEnum};
-use nandu_base::ByteCount;
 use nandu_base::words::counted;
+use nandu_base::{ByteCount, Nanos};
 use nandu_external::graph::edge_list::{EdgeList, EdgeListKind, EdgeListOptions, SelfLoops};
 use nandu_external::graph::{
     Bfs, Clustering, ClusteringSettings, Graph, KeptClustering, KeptGraph, PoolCounts, PoolSettings,
@@ -242,7 +242,7 @@ struct Work<'w> {
 pub(super) fn run(arguments: &BfsArguments, context: &Context) -> Result<(), Failure> {
     arguments.beyond.check()?;
     arguments.check_source()?;
-    let foresight = arguments.foresight()?;
+    let foresight = arguments.foresight(context)?;
     let asked = || arguments.asked();
     let mut kept = arguments.keep.kept(&arguments.file, Role::Flash, asked)?;
     let outcome = find(arguments, foresight, kept.as_mut(), context);
@@ -295,9 +295,9 @@ fn find(
         let known = list.known_counts(known_bytes);
         work.say(foresight.foresee_building(&work.stores.0, known)?, context)?;
     }
-    let begin = work.stores.0.now();
+    let begin = work.at();
     let (ground, built) = work.build(begun)?;
-    let building_ns = work.stores.0.now().saturating_sub(begin).0;
+    let building = work.taken_since(begin);
     if was_begun {
         work.keep(&mut kept, &ground, &built)?;
     }
@@ -317,10 +317,10 @@ fn find(
         let of_graph = (built.node_count, built.edge_count);
         work.say(foresight.foresee_search(&work.stores.0, of_graph)?, context)?;
     }
-    let begin = work.stores.0.now();
+    let begin = work.at();
     let (bfs, levels, searching, clusters) = work.search(ground, built.node_count)?;
-    let searching_ns = work.stores.0.now().saturating_sub(begin).0;
-    let prediction = foresight.map(|foresight| foresight.beside(building_ns, searching_ns));
+    let search = work.taken_since(begin);
+    let prediction = foresight.map(|foresight| foresight.beside(building, search));
     let found = Found { built, bfs, levels, searching, clusters, prediction };
     Ok((found, places.means(&arguments.beyond)))
 }
@@ -347,6 +347,16 @@ fn begun_of(
 }
 
 impl Work<'_> {
+    /// Where it stands: the time, and what was asked of the devices.
+    fn at(&self) -> (Nanos, IoCounts) {
+        (self.stores.0.now(), counts_of((&self.stores.0, &self.stores.1)))
+    }
+
+    fn taken_since(&self, (begin, before): (Nanos, IoCounts)) -> Taken {
+        let (end, counts) = self.at();
+        Taken::between((begin, &before), (end, &counts))
+    }
+
     /// Builds the graph, or has again what was kept.
     fn build(&self, begun: Begun) -> Result<(Ground, Built), Failure> {
         let read_bytes = match &begun {
@@ -535,7 +545,7 @@ impl BfsArguments {
     }
 
     /// What predicts the search, if anybody wants that.
-    fn foresight(&self) -> Result<Option<Foresight>, Failure> {
+    fn foresight(&self, context: &Context) -> Result<Option<Foresight>, Failure> {
         let Some(profile) = &self.predict else { return Ok(None) };
         if self.algorithm == AlgorithmArgument::Mm {
             return Err(Failure::input(
@@ -543,7 +553,9 @@ impl BfsArguments {
                  rule yet",
             ));
         }
-        Ok(Some(Foresight::new(Probe::of(profile, &self.beyond)?, self.expect_levels)))
+        let probe = Probe::of(profile, &self.beyond)?;
+        let probe = probe.beside_processor(&SORTED_SIZES, None, context)?;
+        Ok(Some(Foresight::new(probe, self.expect_levels)))
     }
 
     /// Refuses a source that is none of the nodes, where it is said how many there are.

@@ -3,7 +3,7 @@
 //!
 //! 1. Of levels nothing is known before they are searched: how many are assumed, and why, is told.
 
-use crate::command::prediction::{Beside, Probe};
+use crate::command::prediction::{Beside, Foreseen, Probe, Taken};
 use crate::failure::Failure;
 use nandu_base::Rng;
 use nandu_base::words::counted;
@@ -12,12 +12,17 @@ use nandu_external::cost::predict;
 use nandu_external::cost::predict::AssumedLevels;
 use serde::Serialize;
 
+/// Bytes of what is sorted: edges to build a graph, neighbours to search it.
+const EDGE_BYTES: usize = 16;
+const NODE_BYTES: usize = 8;
+pub(super) const SORTED_SIZES: [usize; 2] = [EDGE_BYTES, NODE_BYTES];
+
 /// What is predicted of a search, as far as it came.
 pub(super) struct Foresight {
     probe: Probe,
     assumed: AssumedLevels,
-    building_ns: Option<u64>,
-    searching_ns: u64,
+    building: Option<Foreseen>,
+    searching: Option<Foreseen>,
     level_count: u64,
 }
 
@@ -42,7 +47,7 @@ impl Foresight {
             Some(count) => AssumedLevels::Even(count),
             None => AssumedLevels::Random,
         };
-        Self { probe, assumed, building_ns: None, searching_ns: 0, level_count: 0 }
+        Self { probe, assumed, building: None, searching: None, level_count: 0 }
     }
 
     /// Before edges are read: how long building will take, where nodes and edges are known; for people.
@@ -59,11 +64,11 @@ impl Foresight {
             );
         };
         let bytes = store.grant().free_bytes();
-        let building_ns = self.probe.foresee(|requests| {
+        let building = self.probe.foresee(EDGE_BYTES, |requests| {
             predict::build_graph(store, of_graph, bytes, &mut Rng::new(1), requests)
         })?;
-        self.building_ns = Some(building_ns);
-        Ok(self.probe.line("building the graph", building_ns))
+        self.building = Some(building);
+        Ok(self.probe.line("building the graph", &building))
     }
 
     /// Before the search, of a graph with so many nodes and edges; for people.
@@ -73,7 +78,7 @@ impl Foresight {
         of_graph: (u64, u64),
     ) -> Result<String, Failure> {
         let (bytes, assumed) = (store.grant().free_bytes(), self.assumed);
-        self.searching_ns = self.probe.foresee(|requests| {
+        let searching = self.probe.foresee(NODE_BYTES, |requests| {
             predict::search(store, of_graph, assumed, bytes, (&mut Rng::new(1), requests))
         })?;
         self.level_count = assumed.level_count(of_graph.0, of_graph.1);
@@ -82,13 +87,15 @@ impl Foresight {
             AssumedLevels::Random => format!("{levels} assumed, as a random graph has"),
             AssumedLevels::Even(_) => format!("{levels} assumed, with as many nodes each"),
         };
-        let line = self.probe.line("the search", self.searching_ns);
+        self.searching = Some(searching);
+        let line = self.probe.line("the search", &searching);
         Ok(format!("{line} ({why}; nodes of a level lie anywhere)"))
     }
 
     /// Beside what building and searching took.
-    pub(super) fn beside(&self, building_ns: u64, searching_ns: u64) -> SearchPrediction {
+    pub(super) fn beside(&self, building: Taken, searching: Taken) -> SearchPrediction {
         let limit = self.probe.limit;
+        let foreseen = self.searching.expect("a search is foreseen before it is done");
         SearchPrediction {
             device: self.probe.device().to_owned(),
             assumed_levels: match self.assumed {
@@ -96,8 +103,8 @@ impl Foresight {
                 AssumedLevels::Even(_) => "even",
             },
             assumed_level_count: self.level_count,
-            building: self.building_ns.map(|predicted_ns| limit.beside(predicted_ns, building_ns)),
-            searching: limit.beside(self.searching_ns, searching_ns),
+            building: self.building.map(|foreseen| limit.beside(foreseen, building)),
+            searching: limit.beside(foreseen, searching),
         }
     }
 }

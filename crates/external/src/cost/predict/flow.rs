@@ -6,7 +6,7 @@
 //! ```
 
 use super::Requests;
-use crate::cost::Access;
+use crate::cost::{Access, Work};
 use crate::{ExternalError, Record, Store};
 use nandu_base::Rng;
 
@@ -187,6 +187,11 @@ impl<'r> Pen<'r> {
         let access = Access { is_write, volume, offset_bytes, byte_count: self.block_bytes };
         self.requests.note_of(&access, at_once);
         Ok(())
+    }
+
+    /// A phase ends in which the processor did this.
+    pub(super) fn end_phase(&mut self, work: Work) {
+        self.requests.end_phase(work);
     }
 
     /// All of what is read and written side by side; what was written is read later, by its copy.

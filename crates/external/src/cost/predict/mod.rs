@@ -10,6 +10,8 @@
 //!    then what is written. Room that comes free is not used again.
 //! 2. Requests go on as they come: nothing grows with their number but what a sort keeps of its runs.
 //! 3. A store that is to stop ends a prediction, too.
+//! 4. What the processor does is told by phases, in each of which it works beside the requests. Of records
+//!    those that are sorted count; others are handed on in a fraction of the time.
 
 mod flow;
 mod ranking;
@@ -19,7 +21,9 @@ mod sorting;
 pub use ranking::rank;
 pub use search::{AssumedLevels, build_graph, search};
 
-use super::Requests;
+use super::{Requests, Work};
+use crate::sort::RecordSize;
+use crate::sort::bytes::sorted_bytes;
 use crate::{ExternalError, Record, Store};
 use flow::Pen;
 use nandu_base::Rng;
@@ -94,7 +98,7 @@ pub fn sort<R: Record>(
     let (sort, runs) = Sort::begin::<R>(&mut pen, count, bytes)?;
     // What is sorted in memory is read all the same.
     pen.flow(&mut [input.read()], vec![runs], rng)?;
-    let sorted = sort.finish(&mut pen, rng)?;
+    let (sorted, _) = sort.finish(&mut pen, rng)?;
     let result = pen.vector::<R>(count)?;
     pen.flow(&mut [sorted], vec![result], rng)
 }
@@ -113,6 +117,31 @@ pub fn sort_of_stream<R: Record>(
     let mut pen = Pen::new(store, requests);
     let (sort, runs) = Sort::begin::<R>(&mut pen, count, bytes)?;
     pen.flow(&mut [], vec![runs], rng)?;
-    let sorted = sort.finish(&mut pen, rng)?;
+    let (sorted, _) = sort.finish(&mut pen, rng)?;
     pen.flow(&mut [sorted], Vec::new(), rng)
+}
+
+/// The same of a [`ByteSorter`](crate::sort::bytes::ByteSorter), of records of so many bytes that come
+/// from a file and go to one: with what the processor does, in three phases.
+///
+/// # Errors
+/// If there is no sort of such records, and as [`sort_of_stream`].
+pub fn sort_of_bytes(
+    store: &Store,
+    record_bytes: usize,
+    count: u64,
+    bytes: u64,
+    (rng, requests): (&mut Rng, &mut dyn Requests),
+) -> Result<(), ExternalError> {
+    let mut pen = Pen::new(store, requests);
+    let sorted_bytes = sorted_bytes(record_bytes)?;
+    let size = RecordSize { stored_bytes: sorted_bytes, memory_bytes: sorted_bytes };
+    let (sort, runs) = Sort::begin_of(&mut pen, size, count, bytes)?;
+    let all_bytes = count.saturating_mul(record_bytes as u64);
+    pen.flow(&mut [], vec![runs], rng)?;
+    pen.end_phase(Work { read_bytes: all_bytes, ..sort.put_in() });
+    let (sorted, merging) = sort.finish(&mut pen, rng)?;
+    pen.flow(&mut [sorted], Vec::new(), rng)?;
+    pen.end_phase(Work { written_bytes: all_bytes, ..merging });
+    Ok(())
 }

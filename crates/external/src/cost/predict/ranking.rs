@@ -10,7 +10,7 @@
 
 use super::flow::{Pen, Reading, Writing};
 use super::sorting::Sort;
-use crate::cost::Requests;
+use crate::cost::{Requests, Work};
 use crate::list_ranking::Division;
 use crate::{ExternalError, Store};
 use nandu_base::Rng;
@@ -40,25 +40,34 @@ pub fn rank(
     let division = Division::new(store, bytes)?;
     let mut run = Run { pen: Pen::new(store, requests), division, rng };
     let list = run.pen.vector::<u64>(count)?;
-    run.flow(&mut [], vec![list])?;
+    let files = |read: u64, written: u64| Work {
+        read_bytes: 8 * read,
+        written_bytes: 8 * written,
+        ..Work::default()
+    };
+    run.flow(&mut [], vec![list], files(count, 0))?;
     let ranks = if count == 0 || division.walks(count) {
         let ranks = run.pen.vector::<u64>(count)?;
-        run.flow(&mut [list.read()], Vec::new())?;
-        run.flow(&mut [], vec![ranks])?;
+        run.flow(&mut [list.read()], Vec::new(), Work::default())?;
+        run.flow(&mut [], vec![ranks], Work::default())?;
         ranks
     } else {
         run.rounds(list, count)?
     };
-    run.flow(&mut [ranks.read()], Vec::new())
+    run.flow(&mut [ranks.read()], Vec::new(), files(0, count))
 }
 
 impl Run<'_, '_> {
+    /// A phase: streams side by side, and what the processor does.
     fn flow(
         &mut self,
         readings: &mut [Reading],
         writings: Vec<Writing>,
+        work: Work,
     ) -> Result<(), ExternalError> {
-        self.pen.flow(readings, writings, self.rng)
+        self.pen.flow(readings, writings, self.rng)?;
+        self.pen.end_phase(work);
+        Ok(())
     }
 
     fn sort<R: crate::Record>(&mut self, count: u64) -> Result<(Sort, Writing), ExternalError> {
@@ -69,7 +78,7 @@ impl Run<'_, '_> {
     fn rounds(&mut self, list: Writing, count: u64) -> Result<Writing, ExternalError> {
         let mut gone: Vec<(u64, Writing)> = Vec::new();
         let (mut by_successor, runs) = self.sort::<Arc>(count)?;
-        self.flow(&mut [list.read()], vec![runs])?;
+        self.flow(&mut [list.read()], vec![runs], by_successor.put_in())?;
         let (mut arcs, mut left) = (list, count);
         let mut ranks = loop {
             // A round: a quarter goes, what stays is sorted by element.
@@ -77,34 +86,36 @@ impl Run<'_, '_> {
             left -= its_gone;
             let (kept, kept_runs) = self.sort::<Arc>(left)?;
             let gone_row = self.pen.vector::<Arc>(its_gone)?;
-            let back = by_successor.finish(&mut self.pen, self.rng)?;
-            self.flow(&mut [arcs.read(), back], vec![kept_runs, gone_row])?;
+            let (back, merging) = by_successor.finish(&mut self.pen, self.rng)?;
+            let work = merging.and(kept.put_in());
+            self.flow(&mut [arcs.read(), back], vec![kept_runs, gone_row], work)?;
             gone.push((its_gone, gone_row));
-            let kept = kept.finish(&mut self.pen, self.rng)?;
+            let (kept, merging) = kept.finish(&mut self.pen, self.rng)?;
             if self.division.fits(left) {
-                self.flow(&mut [kept], Vec::new())?;
+                self.flow(&mut [kept], Vec::new(), merging)?;
                 let ranks = self.pen.vector::<Ranked>(left)?;
-                self.flow(&mut [], vec![ranks])?;
+                self.flow(&mut [], vec![ranks], Work::default())?;
                 break ranks;
             }
             let runs;
             (by_successor, runs) = self.sort::<Arc>(left)?;
             arcs = self.pen.vector::<Arc>(left)?;
-            self.flow(&mut [kept], vec![arcs, runs])?;
+            self.flow(&mut [kept], vec![arcs, runs], merging.and(by_successor.put_in()))?;
         };
         while let Some((its_gone, row)) = gone.pop() {
             let (by_previous, runs) = self.sort::<Arc>(its_gone)?;
-            self.flow(&mut [row.read()], vec![runs])?;
-            let by_previous = by_previous.finish(&mut self.pen, self.rng)?;
+            self.flow(&mut [row.read()], vec![runs], by_previous.put_in())?;
+            let (by_previous, merging) = by_previous.finish(&mut self.pen, self.rng)?;
             let (by_element, runs) = self.sort::<Ranked>(its_gone)?;
-            self.flow(&mut [by_previous, ranks.read()], vec![runs])?;
-            let by_element = by_element.finish(&mut self.pen, self.rng)?;
+            let work = merging.and(by_element.put_in());
+            self.flow(&mut [by_previous, ranks.read()], vec![runs], work)?;
+            let (by_element, merging) = by_element.finish(&mut self.pen, self.rng)?;
             left += its_gone;
             let next = match gone.is_empty() {
                 true => self.pen.vector::<u64>(left)?,
                 false => self.pen.vector::<Ranked>(left)?,
             };
-            self.flow(&mut [by_element, ranks.read()], vec![next])?;
+            self.flow(&mut [by_element, ranks.read()], vec![next], merging)?;
             ranks = next;
         }
         Ok(ranks)

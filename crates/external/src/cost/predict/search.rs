@@ -14,7 +14,7 @@
 
 use super::flow::{Pen, Writing, rounded};
 use super::sorting::Sort;
-use crate::cost::Requests;
+use crate::cost::{Requests, Work};
 use crate::graph::{building_sort_bytes, searching_sort_bytes};
 use crate::{ExternalError, Store};
 use nandu_base::Rng;
@@ -121,10 +121,13 @@ pub fn build_graph(
     let sort_bytes = building_sort_bytes(store, bytes);
     let (sort, runs) = Sort::begin::<(u64, u64)>(&mut pen, count, sort_bytes)?;
     pen.flow(&mut [], vec![runs], rng)?;
-    let sorted = sort.finish(&mut pen, rng)?;
+    pen.end_phase(Work { read_bytes: count.saturating_mul(8), ..sort.put_in() });
+    let (sorted, merging) = sort.finish(&mut pen, rng)?;
     let nodes = pen.vector::<(u64, u64)>(node_count)?;
     let edges = pen.vector::<u64>(count)?;
-    pen.flow(&mut [sorted], vec![nodes, edges], rng)
+    pen.flow(&mut [sorted], vec![nodes, edges], rng)?;
+    pen.end_phase(merging);
+    Ok(())
 }
 
 /// A graph is searched within `bytes` of memory, on a store that has it and sorts.
@@ -157,7 +160,8 @@ pub fn search(
         let neighbours = rounded(level.neighbours);
         let (sort, runs) = Sort::begin::<u64>(&mut pen, neighbours, sort_bytes)?;
         pen.flow(&mut readings, vec![runs], rng)?;
-        let sorted = sort.finish(&mut pen, rng)?;
+        pen.end_phase(sort.put_in());
+        let (sorted, merging) = sort.finish(&mut pen, rng)?;
         let known = before.into_iter().chain(current).map(Writing::read);
         let mut readings: Vec<_> = known.chain([sorted]).collect();
         let next_count = levels.peek().map_or(0, |next| rounded(next.nodes));
@@ -166,6 +170,7 @@ pub fn search(
             false => None,
         };
         pen.flow(&mut readings, next.into_iter().collect(), rng)?;
+        pen.end_phase(merging);
         (before, current) = (current, next);
     }
     Ok(())

@@ -2,7 +2,8 @@
 //! its last merge is read beside whatever takes them.
 
 use super::flow::{Pen, Reading, Writing, merge_of};
-use crate::sort::Division;
+use crate::cost::Work;
+use crate::sort::{Division, RecordSize};
 use crate::{ExternalError, Record};
 use nandu_base::{Rng, to_index};
 
@@ -12,6 +13,7 @@ const RUN_COUNT_MAX: u64 = 1 << 24;
 /// A sort whose records come in.
 pub(super) struct Sort {
     division: Division,
+    count: u64,
     /// Records of each run, and where it lies; none where all are sorted in memory.
     runs: Vec<(u64, Writing)>,
 }
@@ -24,7 +26,17 @@ impl Sort {
         count: u64,
         bytes: u64,
     ) -> Result<(Self, Writing), ExternalError> {
-        let division = Division::new::<R>(pen.store(), bytes)?;
+        Self::begin_of(pen, RecordSize::of::<R>(), count, bytes)
+    }
+
+    /// The same of records of which the size is known only now.
+    pub(super) fn begin_of(
+        pen: &mut Pen<'_>,
+        size: RecordSize,
+        count: u64,
+        bytes: u64,
+    ) -> Result<(Self, Writing), ExternalError> {
+        let division = Division::of(pen.store(), size, bytes)?;
         if division.run_count(count) > RUN_COUNT_MAX {
             let what = format!(
                 "{count} records are sorted by way of {} runs, of which no more than {RUN_COUNT_MAX} \
@@ -37,12 +49,35 @@ impl Sort {
         let place = |records: u64| (records, pen.row(division.blocks(records)));
         let runs: Vec<(u64, Writing)> = division.runs(count).into_iter().map(place).collect();
         let all = runs.last().map_or(first, |(_, last)| first.up_to(last));
-        Ok((Self { division, runs }, all))
+        Ok((Self { division, count, runs }, all))
     }
 
-    /// Merges runs in between; what the last merge reads.
-    pub(super) fn finish(self, pen: &mut Pen<'_>, rng: &mut Rng) -> Result<Reading, ExternalError> {
-        let Self { division, runs } = self;
+    /// What the processor does when records come in.
+    pub(super) fn put_in(&self) -> Work {
+        Work { put_in_count: self.count, ..Work::default() }
+    }
+
+    /// How many runs the last merge takes, and what the processor does before it.
+    fn merges(&self) -> (u64, Work) {
+        let records = self.runs.iter().map(|&(records, _)| records);
+        let (mut run_count, mut work) = (self.runs.len() as u64, Work::default());
+        for merge in self.division.plan(records) {
+            let its_count = merge.sources.len() as u64;
+            work = work.and(Work::merged(merge.records, its_count));
+            run_count -= its_count - 1;
+        }
+        (run_count, work)
+    }
+
+    /// Merges runs in between, in a phase of their own; what the last merge reads, and what the
+    /// processor does for that.
+    pub(super) fn finish(
+        self,
+        pen: &mut Pen<'_>,
+        rng: &mut Rng,
+    ) -> Result<(Reading, Work), ExternalError> {
+        let (run_count, between) = self.merges();
+        let Self { division, count, runs } = self;
         let mut merges = division.plan(runs.iter().map(|&(records, _)| records));
         let mut rows: Vec<Writing> = runs.into_iter().map(|(_, row)| row).collect();
         let of_numbers = |rows: &[Writing], numbers: Vec<u64>| {
@@ -54,6 +89,9 @@ impl Sort {
             pen.flow(&mut [sources], vec![merged], rng)?;
             rows.push(merged);
         }
-        Ok(of_numbers(&rows, merges.into_left()))
+        if between != Work::default() {
+            pen.end_phase(between);
+        }
+        Ok((of_numbers(&rows, merges.into_left()), Work::merged(count, run_count)))
     }
 }

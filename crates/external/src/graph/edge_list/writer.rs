@@ -2,13 +2,18 @@
 
 use super::{EdgeListKind, binary, matrix_market, text};
 use crate::ExternalError;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
+
+/// So many bytes are handed over at a time, and some more.
+const BUFFER_BYTES: usize = 128 << 10;
 
 /// Appends edges to a list.
 #[derive(Debug)]
 pub struct EdgeListWriter<W: Write> {
     kind: EdgeListKind,
-    out: BufWriter<W>,
+    /// What was not handed over yet: whatever it goes to, what is written is compiled once.
+    buffer: Vec<u8>,
+    out: W,
 }
 
 impl EdgeListKind {
@@ -23,6 +28,15 @@ impl EdgeListKind {
         }
         Ok(())
     }
+
+    fn write(self, buffer: &mut Vec<u8>, edge: (u64, u64)) -> io::Result<()> {
+        match self {
+            Self::Text => text::write_edge(buffer, edge),
+            Self::PairsU32 => binary::write_edge::<4>(buffer, edge),
+            Self::PairsU64 => binary::write_edge::<8>(buffer, edge),
+            Self::MatrixMarket => matrix_market::write_edge(buffer, edge),
+        }
+    }
 }
 
 impl<W: Write> EdgeListWriter<W> {
@@ -32,11 +46,11 @@ impl<W: Write> EdgeListWriter<W> {
     /// # Errors
     /// If `out` fails.
     pub fn begin(kind: EdgeListKind, node_count: u64, edge_count: u64, out: W) -> io::Result<Self> {
-        let mut out = BufWriter::with_capacity(128 << 10, out);
+        let mut buffer = Vec::with_capacity(BUFFER_BYTES);
         if kind == EdgeListKind::MatrixMarket {
-            matrix_market::write_head(&mut out, node_count, edge_count)?;
+            matrix_market::write_head(&mut buffer, node_count, edge_count)?;
         }
-        Ok(Self { kind, out })
+        Ok(Self { kind, buffer, out })
     }
 
     /// Appends an edge.
@@ -44,13 +58,17 @@ impl<W: Write> EdgeListWriter<W> {
     /// # Errors
     /// If `out` fails.
     pub fn push(&mut self, edge: (u64, u64)) -> io::Result<()> {
-        let out = &mut self.out;
-        match self.kind {
-            EdgeListKind::Text => text::write_edge(out, edge),
-            EdgeListKind::PairsU32 => binary::write_edge::<4>(out, edge),
-            EdgeListKind::PairsU64 => binary::write_edge::<8>(out, edge),
-            EdgeListKind::MatrixMarket => matrix_market::write_edge(out, edge),
+        self.kind.write(&mut self.buffer, edge)?;
+        if self.buffer.len() < BUFFER_BYTES {
+            return Ok(());
         }
+        self.hand_over()
+    }
+
+    fn hand_over(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.buffer)?;
+        self.buffer.clear();
+        Ok(())
     }
 
     /// Hands over what is left.
@@ -58,6 +76,7 @@ impl<W: Write> EdgeListWriter<W> {
     /// # Errors
     /// If `out` fails.
     pub fn finish(mut self) -> io::Result<()> {
+        self.hand_over()?;
         self.out.flush()
     }
 }

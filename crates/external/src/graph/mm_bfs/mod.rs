@@ -30,7 +30,7 @@ pub use memory::PoolSettings;
 
 use super::clustering::{Entry, Span, Target};
 use super::level::{Level, LevelStream};
-use super::{Bfs, Clustering, ClusteringSettings, Graph};
+use super::{Bfs, Clustering, ClusteringSettings, Graph, Visit};
 use crate::stream::Ahead;
 use crate::{
     ExternalError, Gatherer, Memory, Natural, RecordStream, SortedStream, Sorter, Store, Vector,
@@ -140,6 +140,16 @@ impl Clustering {
         settings: PoolSettings,
         mut visit: impl FnMut(u64, u64) -> Result<(), ExternalError>,
     ) -> Result<MmBfs, ExternalError> {
+        self.search_all(source, store, (bytes, settings), &mut visit)
+    }
+
+    fn search_all(
+        &self,
+        source: u64,
+        store: &Store,
+        (bytes, settings): (u64, PoolSettings),
+        visit: &mut Visit<'_>,
+    ) -> Result<MmBfs, ExternalError> {
         if source >= self.node_count() {
             let (what, count) = ("a graph".to_owned(), self.node_count());
             return Err(ExternalError::OutOfRange { what, index: source, count });
@@ -160,7 +170,7 @@ impl Clustering {
             search.look_up(&mut spans, &mut neighbours)?;
             spans = search.load(spans, &mut loaded)?;
             loaded = search.keep(loaded, &mut neighbours, lists_before)?;
-            neighbours = search.advance(neighbours, &mut visit)?;
+            neighbours = search.advance(neighbours, visit)?;
             if search.next.is_empty() {
                 return Ok(MmBfs { bfs: search.bfs, counts: search.counts });
             }
@@ -337,7 +347,7 @@ impl<'c> Search<'c> {
     fn advance(
         &mut self,
         neighbours: Sorter<Target, Natural>,
-        visit: &mut impl FnMut(u64, u64) -> Result<(), ExternalError>,
+        visit: &mut Visit<'_>,
     ) -> Result<Sorter<Target, Natural>, ExternalError> {
         let mut neighbours = neighbours.finish()?;
         {

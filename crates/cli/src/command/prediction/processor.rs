@@ -1,0 +1,76 @@
+//! What the processor takes for records that are sorted, measured before any is: others in memory, and a
+//! file without a name where the output will be.
+
+use crate::Context;
+use crate::failure::Failure;
+use crate::output::folder_of;
+use crate::stopwatch::Stopwatch;
+use nandu_base::Nanos;
+use nandu_external::cost::Processor;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+/// Bytes of the file.
+const FILE_BYTES: usize = 16 << 20;
+/// Bytes that are written and read at a time, as a sort does it.
+const WRITE_BYTES: usize = 1 << 20;
+const READ_BYTES: usize = 128 << 10;
+
+/// Measures it for records of each of these sizes, which takes about a second.
+pub(super) fn measure(
+    record_sizes: &[usize],
+    output: Option<&Path>,
+    context: &Context,
+) -> Result<Vec<(usize, Processor)>, Failure> {
+    let watch = Stopwatch::start();
+    let clock = || Nanos(watch.nanos());
+    // Where no file can be made the work says so itself.
+    let files_ps = output.and_then(|output| {
+        let file = tempfile::tempfile_in(folder_of(output));
+        file.and_then(|file| file_ps(file, &clock)).ok()
+    });
+    let [written_byte_ps, read_byte_ps] = files_ps.unwrap_or_default();
+    let interrupt = &context.interrupt;
+    let of_size = |&bytes: &usize| -> Result<_, Failure> {
+        let measured = Processor::measure(bytes, &clock, &interrupt.flag())?;
+        Ok((bytes, Processor { written_byte_ps, read_byte_ps, ..measured }))
+    };
+    interrupt.at_any_time(|| record_sizes.iter().map(of_size).collect())
+}
+
+/// What a byte takes that is written to a file, and read from it while the system has it in memory.
+fn file_ps(mut file: File, clock: &dyn Fn() -> Nanos) -> io::Result<[f64; 2]> {
+    let mut bytes = vec![7; WRITE_BYTES];
+    let begin = clock();
+    for _ in 0..FILE_BYTES / WRITE_BYTES {
+        file.write_all(&bytes)?;
+    }
+    let written = clock();
+    file.seek(SeekFrom::Start(0))?;
+    for _ in 0..FILE_BYTES / READ_BYTES {
+        file.read_exact(&mut bytes[..READ_BYTES])?;
+    }
+    let read = clock();
+    let byte_ps =
+        |begin: Nanos, end: Nanos| end.saturating_sub(begin).0 as f64 * 1e3 / FILE_BYTES as f64;
+    Ok([byte_ps(begin, written), byte_ps(written, read)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn a_byte_takes_its_part_of_the_time() {
+        let looks = Cell::new(0_u64);
+        let clock = || {
+            looks.set(looks.get() + 1);
+            Nanos(looks.get() * looks.get() * FILE_BYTES as u64)
+        };
+        let found = file_ps(tempfile::tempfile().unwrap(), &clock).unwrap();
+        // Between looks 1, 4 and 9 bytes' nanoseconds.
+        assert_eq!(found, [3000.0, 5000.0]);
+    }
+}
