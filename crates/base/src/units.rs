@@ -9,18 +9,21 @@ use std::ops::{Add, AddAssign, Mul, Sub, SubAssign};
 
 macro_rules! quantity {
     ($(#[$doc:meta])* $name:ident) => {
+        quantity!($(#[$doc])* $name of u64);
+    };
+    ($(#[$doc:meta])* $name:ident of $(#[$field:meta])* $whole:ty) => {
         $(#[$doc])*
         #[derive(
             Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
         )]
         #[serde(transparent)]
-        pub struct $name(pub u64);
+        pub struct $name($(#[$field])* pub $whole);
 
         impl $name {
             /// The quantity of nothing, 0.
             pub const ZERO: Self = Self(0);
             /// The largest value; as a time, "never".
-            pub const MAX: Self = Self(u64::MAX);
+            pub const MAX: Self = Self(<$whole>::MAX);
 
             /// The difference, or zero where `other` is larger.
             #[must_use]
@@ -69,7 +72,7 @@ macro_rules! quantity {
             type Output = Self;
             #[inline]
             fn mul(self, count: u64) -> Self {
-                Self(self.0.checked_mul(count).expect("quantity left its range"))
+                Self(self.0.checked_mul(count.into()).expect("quantity left its range"))
             }
         }
 
@@ -86,9 +89,26 @@ quantity!(
     Nanos
 );
 quantity!(
-    /// Energy in picojoules; 2^64 pJ are 18 MJ, years of a drive's life.
-    Picojoules
+    /// Energy in picojoules. 2^64 of them are 18 MJ, a year of half a watt, so there are more of them than
+    /// of other quantities; what a file says of one command fits into 64 bits.
+    Picojoules of #[serde(with = "short_picojoules")] u128
 );
+
+/// Picojoules in files, whose numbers have 64 bits.
+mod short_picojoules {
+    use serde::{Deserialize, Deserializer, Serializer, ser::Error};
+
+    pub(super) fn serialize<S: Serializer>(value: &u128, serializer: S) -> Result<S::Ok, S::Error> {
+        let short = u64::try_from(*value);
+        serializer.serialize_u64(short.map_err(|_| S::Error::custom("more than 2^64 picojoules"))?)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<u128, D::Error> {
+        u64::deserialize(deserializer).map(u128::from)
+    }
+}
 quantity!(
     /// A size in bytes.
     ByteCount

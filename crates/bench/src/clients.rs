@@ -4,6 +4,8 @@
 //! 2. A client that fails ends the run: the others stop after the operation at hand.
 //! 3. Servers do what clients leave to them, and end when all clients are gone and nothing is left. The run
 //!    lasts until then.
+//! 4. Rates, energy and what devices did are of one span: from the first operation that was due to the end of
+//!    the last, or of what a server did last.
 
 use crate::error::BenchError;
 use nandu_base::words::counted;
@@ -83,7 +85,7 @@ pub struct Plan {
     pub core_count: u32,
     /// What the processor takes for an operation, on a virtual clock.
     pub processor_time: Nanos,
-    /// What a client waits after each operation. The next one is due then, whenever it comes to it.
+    /// What a client waits between its operations. The next one is due then, whenever it comes to it.
     pub think_time: Nanos,
     /// How workers switch, on a virtual clock.
     pub switch_kind: SwitchKind,
@@ -139,7 +141,8 @@ pub struct Outcome {
     pub write_count: u64,
     /// How often it made them flush.
     pub flush_count: u64,
-    /// Energy that the devices took, where all of them model it, in picojoules.
+    /// Energy that the devices took, where all of them model it, in picojoules; absent where these do not
+    /// fit into 64 bits, from 18 MJ on: `energy` has them.
     pub energy_pj: Option<u64>,
     /// The same by part, with what it was good for.
     pub energy: Option<EnergyReport>,
@@ -299,7 +302,7 @@ pub fn run(
         );
         report.watts_over_time =
             watch.power.as_ref().and_then(|power| power.end(end, after.total()));
-        outcome.energy_pj = Some(after.since(&before).total().0);
+        outcome.energy_pj = u64::try_from(after.since(&before).total().0).ok();
         outcome.energy = Some(report);
     }
     Ok(outcome)
@@ -415,7 +418,7 @@ fn work(
     let mut seen = Seen::new(load, own_count);
     let mut client = load.client(number);
     let mut due = present();
-    for _ in 0..own_count {
+    for number in 1..=own_count {
         if watch.should_stop.load(Ordering::Relaxed) {
             break;
         }
@@ -431,9 +434,12 @@ fn work(
         let end = present();
         seen.record(kind, end.saturating_sub(due));
         seen.ends.push(end);
-        due = end + plan.think_time + client.pause();
-        think(due, watch, present);
         watch.done_count.fetch_add(1, Ordering::Relaxed);
+        due = end + plan.think_time + client.pause();
+        // The run is over with its last operation: nobody waits for a next one.
+        if number < own_count {
+            think(due, watch, present);
+        }
     }
     seen
 }

@@ -75,10 +75,75 @@ fn a_host_adds_its_base_load_and_its_processor() {
 }
 
 #[test]
+fn clients_compute_on_the_cores_of_the_host_and_its_processor_draws_its_most_at_the_most() {
+    let directory = tempfile::tempdir().unwrap();
+    let words = format!(
+        "{YCSB} --clients 16 --processor-time 10ms --device sim:supertalent-duradrive --host s004-flash"
+    );
+    let document = json_of(directory.path(), &words);
+    let energy = &document["energy"];
+    assert_eq!((number(&document, "/core_count"), &document["host_note"]), (2.0, &Value::Null));
+    assert_eq!(document["energy_of"], serde_json::json!(["drives", "host"]));
+    let seconds = number(energy, "/seconds");
+    assert!(seconds >= 300.0 * 0.01 / 2.0, "two cores compute 10 ms for each of 300: {energy}");
+    let watts = number(energy, "/part_joules/processor") / seconds;
+    assert!((40.0..=45.0).contains(&watts), "{watts} W of a processor of 45");
+    let more = words.clone() + " --cores 3";
+    let refused = failure_of(directory.path(), &more.split(' ').collect::<Vec<_>>(), 2);
+    assert!(refused.contains("--cores 3: the host s004-flash has 2 cores"), "{refused}");
+    let fewer = json_of(directory.path(), &(words + " --cores 1"));
+    assert!(number(&fewer, "/energy/seconds") >= 3.0, "{fewer}");
+}
+
+#[test]
+fn thought_after_the_last_operation_is_nobodys() {
+    let directory = tempfile::tempdir().unwrap();
+    let words = "bench ycsb --workload a --records 2000 --operations 200 --clients 100 --memory 256KiB \
+                 --think-time 1000s --set durability=none --device sim:nvme-apst-2024";
+    let document = json_of(directory.path(), words);
+    let energy = &document["energy"];
+    let elapsed = number(&document, "/elapsed_ns") / 1e9;
+    assert!((number(energy, "/seconds") / elapsed - 1.0).abs() < 1e-9, "one span: {energy}");
+    assert!((1000.0..1001.0).contains(&elapsed), "one thought between two operations: {elapsed}");
+    // In its lowest state the drive draws 5 mW; what it has to write back takes a moment.
+    let watts = number(energy, "/mean_watts");
+    assert!((0.005..0.02).contains(&watts), "{energy}");
+}
+
+#[test]
+fn a_page_and_a_table_of_a_run_have_its_joules() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let words = format!("{YCSB} --device sim:supertalent-duradrive --host s004-flash --out out");
+    text_of(path, &words);
+    for file in ["report.html", "table.md"] {
+        let text = fs::read_to_string(path.join("out/ycsb-c").join(file)).unwrap();
+        assert!(text.contains("energy in 1 step, model: "), "{file}: {text}");
+        assert!(
+            text.contains(" W on average, ") && text.contains(" operations/J (active "),
+            "{file}"
+        );
+    }
+    fs::create_dir(path.join("data")).unwrap();
+    let samples: String = (0..=3600).map(|second| format!("{second},60\n")).collect();
+    fs::write(path.join("plug.csv"), samples).unwrap();
+    text_of(path, &format!("{YCSB} --device data --meter plug.csv --out out"));
+    let text = fs::read_to_string(path.join("out/ycsb-c/outcome.json")).unwrap();
+    let outcome: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(outcome["energy"][0]["source"], "meter", "{text}");
+    let page = fs::read_to_string(path.join("out/ycsb-c/report.html")).unwrap();
+    assert!(page.contains("energy in 1 step, meter: "), "{page}");
+}
+
+#[test]
 fn on_a_disk_a_host_is_a_model_without_the_drive() {
     let directory = tempfile::tempdir().unwrap();
-    let text = text_of(directory.path(), &format!("{YCSB} --host desktop-2024"));
+    let words = format!("{YCSB} --host desktop-2024");
+    let text = text_of(directory.path(), &words);
     assert!(text.contains("the drive, which tells nothing, is not in it"), "{text}");
+    let document = json_of(directory.path(), &words);
+    assert_eq!(document["energy_of"], serde_json::json!(["host"]), "{document}");
+    assert_eq!(json_of(directory.path(), YCSB)["energy_of"], serde_json::json!([]));
     assert_eq!(json_of(directory.path(), YCSB)["energy"], Value::Null);
 }
 

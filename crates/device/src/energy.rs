@@ -9,7 +9,7 @@
 //! 2. `idle` is what the device draws anyway while it is ready, however much it works; the other parts
 //!    of work are what comes on top. A device without work uses exactly idle power times time.
 //! 3. In standby or a low-power state, and while it spins up, a device is not idle: those stand alone.
-//! 4. A reading that does not fit into 64 bits, 18 MJ, stays at its end rather than beginning anew.
+//! 4. Readings have 128 bits, which no device comes to the end of; 64 would end at 18 MJ.
 //! 5. A joule in a report says whether a model or a meter told it.
 
 use nandu_base::{Nanos, Picojoules};
@@ -63,8 +63,7 @@ impl EnergyParts {
     /// All of it.
     #[must_use]
     pub fn total(&self) -> Picojoules {
-        let sum = self.values().iter().fold(0_u64, |sum, part| sum.saturating_add(part.0));
-        Picojoules(sum)
+        self.values().into_iter().sum()
     }
 
     /// What came since `earlier`, a reading of the same device.
@@ -84,7 +83,7 @@ impl Add for EnergyParts {
     fn add(self, other: Self) -> Self {
         let mut values = self.values();
         for (value, more) in values.iter_mut().zip(other.values()) {
-            value.0 = value.0.saturating_add(more.0);
+            *value += more;
         }
         Self::of_values(values)
     }
@@ -99,7 +98,7 @@ impl AddAssign for EnergyParts {
 /// What `milliwatts` draw over `time`: their product is in picojoules.
 #[must_use]
 pub const fn drawn(milliwatts: u64, time: Nanos) -> Picojoules {
-    Picojoules(milliwatts.saturating_mul(time.0))
+    Picojoules(milliwatts as u128 * time.0 as u128)
 }
 
 /// Watts over time, in a bounded number of intervals of one length: when there are too many, two
@@ -127,14 +126,15 @@ impl PowerCourse {
     /// A course that begins `now` with the reading `energy`.
     #[must_use]
     pub const fn begin(now: Nanos, energy: Picojoules) -> Self {
-        let next_at = Nanos(now.0 + FIRST_INTERVAL.0);
-        Self {
-            begun_at: now,
-            interval: FIRST_INTERVAL,
-            readings: Vec::new(),
-            first: energy,
-            next_at,
-        }
+        Self::begin_by(now, energy, FIRST_INTERVAL)
+    }
+
+    /// The same in intervals of at least `interval`, of somebody who does not know more.
+    #[must_use]
+    pub const fn begin_by(now: Nanos, energy: Picojoules, interval: Nanos) -> Self {
+        let interval = if interval.0 == 0 { FIRST_INTERVAL } else { interval };
+        let next_at = Nanos(now.0.saturating_add(interval.0));
+        Self { begun_at: now, interval, readings: Vec::new(), first: energy, next_at }
     }
 
     /// Whether a reading is wanted at `now`.
@@ -156,9 +156,10 @@ impl PowerCourse {
         while self.is_due(now) {
             let span = u128::from(now.saturating_sub(from.0).0.max(1));
             let passed = u128::from(self.next_at.saturating_sub(from.0).0);
-            let gained = u128::from(energy.0.saturating_sub(from.1.0));
-            let share = u64::try_from(gained * passed / span).unwrap_or(u64::MAX);
-            let reading = Picojoules(from.1.0.saturating_add(share));
+            let gained = energy.saturating_sub(from.1).0;
+            // The rest apart, so that no product leaves its range: times have 64 bits.
+            let share = gained / span * passed + gained % span * passed / span;
+            let reading = from.1.saturating_add(Picojoules(share));
             from = (self.next_at, reading);
             self.readings.push(reading);
             if self.readings.len() == INTERVAL_COUNT_MAX {
@@ -179,12 +180,12 @@ impl PowerCourse {
         let mut watts = Vec::new();
         let mut before = self.first;
         for &reading in &self.readings {
-            watts.push(watts_of(reading.0 - before.0, self.interval));
+            watts.push(watts_of(reading - before, self.interval));
             before = reading;
         }
         let rest = now.saturating_sub(self.end_of(self.readings.len()));
         if rest > Nanos::ZERO {
-            watts.push(watts_of(energy.0.saturating_sub(before.0), rest));
+            watts.push(watts_of(energy.saturating_sub(before), rest));
         }
         Some(WattsOverTime { interval_seconds: self.interval.as_seconds_f64(), watts })
     }
@@ -210,8 +211,8 @@ impl PowerCourse {
 }
 
 /// Picojoules over nanoseconds are milliwatts.
-fn watts_of(picojoules: u64, time: Nanos) -> f64 {
-    picojoules as f64 / time.0.max(1) as f64 / 1e3
+fn watts_of(energy: Picojoules, time: Nanos) -> f64 {
+    energy.0 as f64 / time.0.max(1) as f64 / 1e3
 }
 
 /// Who told the joules.
@@ -287,8 +288,26 @@ impl EnergyReport {
             operations_per_joule: None,
             part_joules: parts,
         };
-        report.sum_up(operation_count);
+        report.sum_up(operation_count as f64);
         report
+    }
+
+    /// All of `reports`, which who told the first told: joules by part, seconds and work add up. `None` without
+    /// any.
+    #[must_use]
+    pub fn sum(reports: &[&Self]) -> Option<Self> {
+        let source = reports.first()?.source;
+        let mut sum = Self::of_parts(source, BTreeMap::new(), Nanos::ZERO, 0);
+        let mut work = 0.0;
+        for report in reports {
+            sum.seconds += report.seconds;
+            work += report.operations_per_joule.map_or(0.0, |count| count * report.joules);
+            for (name, joules) in &report.part_joules {
+                *sum.part_joules.entry(name.clone()).or_insert(0.0) += joules;
+            }
+        }
+        sum.sum_up(work);
+        Some(sum)
     }
 
     /// The same with the joules of another part, such as the host's.
@@ -297,15 +316,14 @@ impl EnergyReport {
         if joules > 0.0 {
             *self.part_joules.entry(name.to_owned()).or_insert(0.0) += joules;
         }
-        self.sum_up(operation_count);
+        self.sum_up(operation_count as f64);
         self
     }
 
-    fn sum_up(&mut self, operation_count: u64) {
+    fn sum_up(&mut self, operation_count: f64) {
         self.joules = self.part_joules.values().sum();
         self.mean_watts = (self.seconds > 0.0).then(|| self.joules / self.seconds);
-        self.operations_per_joule =
-            (self.joules > 0.0).then(|| operation_count as f64 / self.joules);
+        self.operations_per_joule = (self.joules > 0.0).then(|| operation_count / self.joules);
     }
 
     /// One line for people: `model: 12.3 J, 0.91 W on average, 34 operations/J (active 12, cells 0.3)`.
@@ -346,7 +364,7 @@ fn figures(value: f64) -> String {
 mod tests {
     use super::*;
 
-    fn parts(idle: u64, seek: u64, standby: u64) -> EnergyParts {
+    fn parts(idle: u128, seek: u128, standby: u128) -> EnergyParts {
         EnergyParts {
             idle: Picojoules(idle),
             seek: Picojoules(seek),
@@ -365,28 +383,33 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_stays_at_the_end() {
-        let much = parts(u64::MAX - 1, 5, 0);
-        assert_eq!(much.total(), Picojoules(u64::MAX));
-        assert_eq!((much + parts(9, 0, 0)).idle, Picojoules(u64::MAX));
-        assert_eq!(drawn(u64::MAX, Nanos(2)), Picojoules(u64::MAX));
+    fn energy_beyond_64_bits_is_right() {
+        // A shelf of 10 kW for a hundred years: 31.5 TJ.
+        let century = Nanos::from_seconds(100 * 365 * 24 * 3600);
+        let much = EnergyParts { idle: drawn(10_000_000, century), ..EnergyParts::default() };
+        let report = EnergyReport::of_model(&(much + much), century, 0);
+        assert!((report.joules / (2.0 * 31.536e12) - 1.0).abs() < 1e-9, "{report:?}");
+        assert!((report.mean_watts.unwrap() / 20_000.0 - 1.0).abs() < 1e-9, "{report:?}");
+        let course = PowerCourse::begin(Nanos(0), Picojoules(0)).watts(century, much.total());
+        assert!(course.unwrap().watts.iter().all(|watts| (watts / 1e4 - 1.0).abs() < 1e-9));
+        assert_eq!(drawn(u64::MAX, Nanos(2)), Picojoules(2 * u128::from(u64::MAX)));
     }
 
     #[test]
     fn watts_over_time_are_the_means_of_a_bounded_number_of_intervals() {
         let mut course = PowerCourse::begin(Nanos(0), Picojoules(500));
         // 2 W for 5 ms, then 8 W for 5 ms.
-        let energy = |now: u64| match now {
+        let energy = |now: u128| match now {
             0..=5_000_000 => 500 + 2_000 * now,
             _ => 500 + 2_000 * 5_000_000 + 8_000 * (now - 5_000_000),
         };
         for now in (0..=10_000_000).step_by(30_000) {
             if course.is_due(Nanos(now)) {
-                course.read(Nanos(now), Picojoules(energy(now)));
+                course.read(Nanos(now), Picojoules(energy(now.into())));
             }
         }
         let end = Nanos(10_000_000);
-        let course = course.watts(end, Picojoules(energy(end.0))).unwrap();
+        let course = course.watts(end, Picojoules(energy(end.0.into()))).unwrap();
         let (interval, watts) = (course.interval_seconds, &course.watts);
         assert!(watts.len() <= INTERVAL_COUNT_MAX, "{watts:?}");
         let joules: f64 = watts.iter().map(|watts| watts * interval).sum();

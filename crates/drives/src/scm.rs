@@ -373,8 +373,8 @@ mod tests {
         assert_eq!(device.now(), Nanos(end));
         device.idle_until(Nanos(end + 500));
         let energy = device.counters().energy.unwrap();
-        assert_eq!(energy.idle, Picojoules(10 * (end + 500)));
-        assert_eq!(energy.active, Picojoules(40 * (end - 1000)));
+        assert_eq!(energy.idle, drawn(10, Nanos(end + 500)));
+        assert_eq!(energy.active, drawn(40, Nanos(end - 1000)));
         assert_eq!(energy.cells, Picojoules(2 * 64 * 700));
     }
 

@@ -14,9 +14,12 @@
 //! 1. With N = 1 nothing changes.
 //! 2. The rate of all channels together stays, too.
 //! 3. The bytes that all dies program or read in a second stay.
+//! 4. What is N times as small uses an Nth of the energy, in an Nth of the time: power stays. A command of a
+//!    chip uses what it did, or as many times less as its flash page or erase block is smaller.
 
 use crate::profile::{DriveConfig, Profile, ProfileError};
-use nandu_nand::{ChipOverrides, ChipPreset, preset};
+use nandu_base::Picojoules;
+use nandu_nand::{ChipOverrides, ChipPreset, Energy, preset};
 use toml::{Table, Value};
 
 /// Sizes that stay: units that the chips or the layer cannot divide.
@@ -67,6 +70,8 @@ pub fn shrunk(
         set("dies_per_channel", dies.0);
         set("channel_count", channels.0);
         set("planes_per_die", planes.0);
+        // That of the whole drive's chips, whose times it follows from otherwise.
+        let energy = config.nand_config(profile.geometry, false).map(|nand| nand.energy);
         let overrides = section.entry("chip_overrides").or_insert(Value::Table(Table::new()));
         let overrides = overrides.as_table_mut().expect("it was loaded as one");
         let per_channel = u64::from(channels.1);
@@ -78,6 +83,11 @@ pub fn shrunk(
             keeps_request_times,
         )
         .ok_or_else(|| ProfileError::Indivisible { name: profile.name.clone(), over })?;
+        // What has no chips of its own is refused when it is opened.
+        if let Ok(energy) = energy {
+            let of_page = if keeps_request_times { 1 } else { rest };
+            overrides.insert("energy".into(), Value::Table(energy_table(&energy, of_page, rest)));
+        }
     }
     let capacity = profile.geometry.capacity().0 / u64::from(over) / 65_536 * 65_536;
     table.insert("capacity".into(), Value::String(format!("{capacity}B")));
@@ -133,7 +143,23 @@ fn shrink_chip(
     is_divisible(bytes, LEAST_FLASH_PAGE_BYTES).then_some(())
 }
 
-/// Divides times and sizes.
+/// Energy of the commands of a chip whose flash pages and erase blocks are so many times smaller.
+fn energy_table(energy: &Energy, page_over: u64, erase_block_over: u64) -> Table {
+    let share = |energy: Picojoules, over: u64| {
+        let share = (energy.0 + u128::from(over / 2)) / u128::from(over);
+        // A profile's figures are far below that, and so are those of chips.
+        Value::Integer(i64::try_from(share).unwrap_or(i64::MAX))
+    };
+    let figures = [
+        ("read_picojoules", share(energy.read_picojoules, page_over)),
+        ("program_picojoules", share(energy.program_picojoules, page_over)),
+        ("erase_picojoules", share(energy.erase_picojoules, erase_block_over)),
+        ("transfer_picojoules_per_byte", share(energy.transfer_picojoules_per_byte, 1)),
+    ];
+    figures.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+/// Divides times and sizes, and with the size of a line its energy.
 fn divide(table: &mut Table, over: i64, keeps_request_times: bool) {
     for (key, value) in table.iter_mut() {
         match value {
@@ -152,6 +178,7 @@ fn divide(table: &mut Table, over: i64, keeps_request_times: bool) {
             Value::Integer(figure) => {
                 let is_size = key.ends_with("_bytes") && !FIXED_SIZES.contains(&key.as_str());
                 let is_kept = keeps_request_times && REQUEST_TIMES.contains(&key.as_str());
+                let is_size = is_size || key.ends_with("_line_picojoules");
                 if is_size || key.ends_with("_ns") && !is_kept {
                     *figure = (*figure + over / 2) / over;
                 }
@@ -171,6 +198,7 @@ mod tests {
     use crate::profile::SimOptions;
     use nandu_base::{ByteCount, Nanos};
     use nandu_device::Request;
+    use nandu_device::testing::run;
 
     /// The time of some requests, all as many times smaller.
     fn time(profile: &Profile, over: u32) -> f64 {
@@ -199,6 +227,41 @@ mod tests {
                 let small = time(&shrunk(&profile, over, false).unwrap(), over);
                 let ratio = small / whole;
                 assert!((0.85..1.15).contains(&ratio), "{name} / {over}: {small} s, {whole} s");
+            }
+        }
+    }
+
+    #[test]
+    fn work_that_is_as_many_times_smaller_uses_as_many_times_less_energy() {
+        // Chips added apart; dies alone shrink, then flash pages, too; and a disk.
+        for (name, chips_apart) in
+            [("nvme-tlc-2024", true), ("device-a", true), ("wd800aajs", false)]
+        {
+            let profile = Profile::load(name).unwrap();
+            let apart = profile.text.replace("includes_chips = true", "includes_chips = false");
+            let profile = Profile::parse(name, name, &apart).unwrap();
+            let joules = |profile: &Profile, over: u32| {
+                let capacity = Some(ByteCount((1 << 30) / u64::from(over)));
+                let mut device =
+                    profile.open(SimOptions { capacity, seed: 1, keep_data: false }).unwrap();
+                let sectors = (1 << 20) / 512 / over;
+                for id in 0..64 {
+                    let first = id * 37 % 64 * u64::from(sectors);
+                    for request in [Request::write, Request::read] {
+                        run(&mut *device, request(id, first, sectors, None));
+                    }
+                }
+                run(&mut *device, Request::flush(99));
+                let used = device.counters().energy.unwrap();
+                let chips = used.cells + used.erase + used.transfer;
+                let counted = if chips_apart { chips } else { used.total() };
+                counted.0 as f64 / 1e12 * f64::from(over)
+            };
+            let whole = joules(&profile, 1);
+            for over in [4, 16] {
+                let small = joules(&shrunk(&profile, over, false).unwrap(), over);
+                let ratio = small / whole;
+                assert!((0.85..1.15).contains(&ratio), "{name} / {over}: {small} J, {whole} J");
             }
         }
     }

@@ -2,6 +2,7 @@
 //! S004's model, a sum over states of power times time, and figures for each command of a chip.
 
 use nandu_base::{ByteCount, Nanos, Picojoules, Rng};
+use nandu_device::energy::drawn;
 use nandu_device::testing::run;
 use nandu_device::{Device, EnergyParts, Request};
 use nandu_drives::profile::{Profile, SimOptions};
@@ -130,6 +131,162 @@ fn a_disk_uses_the_power_of_each_state_times_its_time() {
     assert_close(joules(&energy(&*disk)), expected, "a disk");
 }
 
+/// The detailed model of the disk, of one rate everywhere, so that places are shares of the capacity.
+fn detailed_disk() -> Box<dyn Device + Send> {
+    open(&format!("{}{MECHANICS}", DISK.replace("simple", "detailed")))
+}
+
+/// Keeps `depth` requests in flight to the end of all; the requests in the order in which they ended. Looks
+/// at the energy at every moment: in no interval does the disk draw more than its profile's most.
+fn keep_busy(disk: &mut (dyn Device + Send), depth: u32, requests: Vec<Request>) -> Vec<u64> {
+    let mut left = requests.into_iter();
+    let mut ended = Vec::new();
+    let mut before = (disk.now(), energy(disk).total());
+    loop {
+        while disk.in_flight() < depth
+            && let Some(request) = left.next()
+        {
+            disk.submit(disk.now(), request).unwrap();
+        }
+        let Some(done) = disk.next_completion(Nanos::MAX) else { return ended };
+        ended.push(done.id);
+        let now = (disk.now(), energy(disk).total());
+        let most = drawn(12_500, now.0 - before.0);
+        assert!(now.1 - before.1 <= most, "depth {depth}, at {}", now.0);
+        before = now;
+    }
+}
+
+#[test]
+fn a_disk_that_streams_draws_what_passing_sectors_do_at_any_depth() {
+    for depth in [1, 2, 16, 64] {
+        let mut disk = detailed_disk();
+        run(&mut *disk, Request::read(0, 400_000, 8, None));
+        let (begin, before) = (disk.now(), energy(&*disk));
+        let reads = (1..4000).map(|id| Request::read(id, 400_000 + id * 8, 8, None)).collect();
+        keep_busy(&mut *disk, depth, reads);
+        let seconds = (disk.now() - begin).as_seconds_f64();
+        let used = energy(&*disk).since(&before);
+        let mebibytes = 3999.0 * 4096.0 / 50e6;
+        assert!((seconds / mebibytes - 1.0).abs() < 0.01, "depth {depth}: {seconds} s");
+        assert_close(joules(&used), 12.0 * seconds, &format!("sequential reads, depth {depth}"));
+        assert_eq!(used.seek, Picojoules(0));
+    }
+}
+
+#[test]
+fn read_ahead_is_counted_to_its_end_though_nobody_waits_for_it() {
+    let mut disk = detailed_disk();
+    let mut rng = Rng::new(21);
+    let count = 200;
+    for id in 0..count {
+        run(&mut *disk, Request::read(id, rng.below(1_900_000), 128, None));
+        disk.idle_until(disk.now() + Nanos::from_seconds(1));
+    }
+    let used = energy(&*disk);
+    let passed_seconds = count as f64 * (65_536.0 + 2_097_152.0) / 50e6;
+    assert_close(used.transfer.0 as f64 / 1e12, 4.5 * passed_seconds, "with read-ahead");
+    // Without segments the head reads what it is asked for and no more.
+    let none = MECHANICS.replace("read_segment_count = 2", "read_segment_count = 0");
+    let mut disk = open(&format!("{}{none}", DISK.replace("simple", "detailed")));
+    for id in 0..count {
+        run(&mut *disk, Request::read(id, rng.below(1_900_000), 128, None));
+        disk.idle_until(disk.now() + Nanos::from_millis(100));
+    }
+    let passed_seconds = count as f64 * 65_536.0 / 50e6;
+    let passed = energy(&*disk).transfer.0 as f64 / 1e12 / 4.5;
+    assert!((passed / passed_seconds - 1.0).abs() < 0.1, "{passed} s, {passed_seconds} s");
+}
+
+/// Where a byte lies in tracks: a cylinder takes two revolutions, a switch of heads and one of cylinders at
+/// the rate that the profile sustains.
+fn track_of(byte: f64) -> f64 {
+    let cylinder_bytes = 50e6 * (2.0 * 0.008 + 0.001 + 0.0017);
+    (byte / cylinder_bytes * 2.0).floor()
+}
+
+/// How long the arm moves from one track to another: S004 3.1, linear in two sections, in seconds.
+fn seek_seconds(from: f64, to: f64) -> f64 {
+    let cylinder_count = track_of(1e9) / 2.0;
+    let (third, distance) =
+        (cylinder_count / 3.0, ((from / 2.0).floor() - (to / 2.0).floor()).abs());
+    match distance {
+        0.0 if from == to => 0.0,
+        0.0 => 0.001,
+        near if near < third => 0.0017 + (0.009 - 0.0017) * (near - 1.0) / (third - 1.0),
+        far => 0.009 + (0.021 - 0.009) * (far - third) / (cylinder_count - 1.0 - third),
+    }
+}
+
+#[test]
+fn a_detailed_disk_uses_the_power_of_each_state_times_its_time_at_any_depth() {
+    for depth in [1, 4, 32] {
+        let mut disk = detailed_disk();
+        let mut rng = Rng::new(8);
+        let (count, sectors) = (1000_u64, 128_u32);
+        let places: Vec<u64> = (0..count).map(|_| rng.below(1_900_000)).collect();
+        let read = |id: u64| Request::read(id, places[id as usize], sectors, None);
+        let ended = keep_busy(&mut *disk, depth, (0..count).map(read).collect());
+        // Requests end in the order in which the arm came to them.
+        let (mut seeks, mut arm) = (0.0, 0.0);
+        for id in ended {
+            let place = places[nandu_base::to_index(id)] as f64 * 512.0;
+            seeks += seek_seconds(track_of(arm), track_of(place));
+            arm = place + (f64::from(sectors) - 1.0) * 512.0;
+        }
+        let mut passing = count as f64 * f64::from(sectors) * 512.0 / 50e6;
+        if depth == 1 {
+            // Until the next one has reached the disk, the head reads ahead.
+            passing += count as f64 * 50e-6;
+        }
+        let used = energy(&*disk);
+        let seconds = disk.now().as_seconds_f64();
+        let expected = 7.5 * seconds + 5.0 * seeks + 4.5 * passing;
+        assert_close(joules(&used), expected, &format!("random reads, depth {depth}"));
+        assert_close(used.seek.0 as f64 / 1e12, 5.0 * seeks, "of that seeks");
+        let off = used.transfer.0 as f64 / 1e12 / (4.5 * passing) - 1.0;
+        assert!(off.abs() < 0.05, "passing sectors, depth {depth}: {off}");
+    }
+}
+
+#[test]
+fn no_disk_ever_draws_more_than_its_most() {
+    for model in ["simple", "detailed"] {
+        for depth in [1, 3, 40] {
+            let text = DISK.replace("simple", model);
+            let more = if model == "simple" { "" } else { MECHANICS };
+            let mut disk = open(&format!("{text}{more}"));
+            let mut rng = Rng::new(5);
+            let requests = (0..2000).map(|id| {
+                // Around one place, so that reads and writes meet in the caches.
+                let first = 500_000 + rng.below(4_000) * 8;
+                match rng.below(40) {
+                    0 => Request::flush(id),
+                    1..15 => Request::write(id, first, 8, None),
+                    15..30 => Request::read(id, 500_000 + id * 8, 8, None),
+                    _ => Request::read(id, rng.below(1_900_000), 64, None),
+                }
+            });
+            keep_busy(&mut *disk, depth, requests.collect());
+        }
+    }
+}
+
+#[test]
+fn a_reading_ahead_of_a_disk_knows_what_it_will_have_written_by_then() {
+    for rest in [1_000_000, 60_000_000, 900_000_000, 200_000_000_000] {
+        let mut disk = open(&format!("{}{STANDBY}{MECHANICS}", DISK.replace("simple", "detailed")));
+        for id in 0..20 {
+            run(&mut *disk, Request::write(id, id * 90_000, 8, None));
+        }
+        run(&mut *disk, Request::read(20, 1_000_000, 8, None));
+        let then = disk.now() + Nanos(rest);
+        let ahead = disk.energy_by(then).unwrap();
+        disk.idle_until(then);
+        assert_eq!(ahead, energy(&*disk), "{rest} ns later");
+    }
+}
+
 #[test]
 fn an_idle_disk_uses_exactly_idle_power_and_one_that_stands_its_own() {
     let mut disk = open(DISK);
@@ -166,7 +323,7 @@ fn a_request_to_a_standing_disk_waits_until_the_platters_run() {
         assert_eq!(woken.standby, Picojoules(1_500 * 40_000_000_000), "{model}");
         assert_eq!(woken.spin_up, Picojoules(24_000 * 5_000_000_000), "{model}");
         let running = disk.now() - Nanos::from_seconds(45);
-        assert_eq!(woken.idle, Picojoules(7_500 * running.0), "{model}");
+        assert_eq!(woken.idle, drawn(7_500, running), "{model}");
         // The second does not: the platters run.
         let next = run(&mut *disk, Request::read(3, 9_000, 8, None));
         assert!(next.latency() < Nanos::from_millis(40), "{model}");
@@ -217,8 +374,8 @@ fn flash_uses_power_by_state_and_its_chips_by_command() {
     let pages = reads.total(nandu_base::FlashOperation::Read) as f64;
     let expected = 0.4 * seconds + 2.1 * busy.as_seconds_f64() + pages * page_joules;
     assert_close(joules(&used), expected, "flash");
-    assert_eq!(used.active, Picojoules(2_100 * busy.0), "reads leave no work behind");
-    assert_eq!(used.idle, Picojoules(400 * (drive.now() - start).0));
+    assert_eq!(used.active, drawn(2_100, busy), "reads leave no work behind");
+    assert_eq!(used.idle, drawn(400, drive.now() - start));
     assert!(used.cells > Picojoules(0) && used.erase == Picojoules(0));
 
     // Where the figure was measured at the plug, the chips are in it.
@@ -236,14 +393,33 @@ fn chips_that_work_after_the_answer_keep_a_drive_at_work() {
     let until = drive.now();
     drive.idle_until(until + Nanos::from_millis(50));
     let active = energy(&*drive).active;
-    assert!(active >= Picojoules(2_100 * answered.0), "{active:?}");
-    assert!(active <= Picojoules(2_100 * until.0), "{active:?}");
+    assert!(active >= drawn(2_100, answered), "{active:?}");
+    assert!(active <= drawn(2_100, until), "{active:?}");
+}
+
+#[test]
+fn a_reading_ahead_of_flash_knows_when_its_chips_are_done() {
+    let buffered = FLASH.replace("[ssd.power]", "write_buffer_bytes = 65536\n[ssd.power]");
+    for text in [FLASH.to_owned(), buffered.clone(), format!("{buffered}{STATES}")] {
+        for rest in [1_000, 1_000_000, 500_000_000, 1_000_000_000_000] {
+            let mut drive = open(&text);
+            for id in 0..20 {
+                run(&mut *drive, Request::write(id, id * 64, 64, None));
+            }
+            let then = drive.now() + Nanos(rest);
+            let ahead = drive.energy_by(then).unwrap();
+            drive.idle_until(then);
+            assert_eq!(ahead, energy(&*drive), "{rest} ns later");
+            let most = drawn(2_500, drive.now());
+            assert!(ahead.total() - ahead.cells <= most, "never more than at work all the time");
+        }
+    }
 }
 
 #[test]
 fn a_drive_that_rests_goes_through_its_low_power_states_and_comes_back_late() {
     let text = format!("{FLASH}{STATES}");
-    let second = 1_000_000_000;
+    let second = 1_000_000_000_u64;
     let mut drive = open(&text);
     run(&mut *drive, Request::write(1, 0, 16, None));
     let usual = run(&mut *drive, Request::read(2, 0, 4, None)).latency();
@@ -265,8 +441,8 @@ fn a_drive_that_rests_goes_through_its_low_power_states_and_comes_back_late() {
         let before = energy(&*drive);
         drive.idle_until(drive.now() + Nanos(rest));
         let rested = energy(&*drive).since(&before);
-        assert_eq!(rested.standby, Picojoules(low), "after {rest} ns");
-        assert_eq!(rested.idle, Picojoules(400 * rest.min(1_000_000)), "after {rest} ns");
+        assert_eq!(rested.standby, Picojoules(u128::from(low)), "after {rest} ns");
+        assert_eq!(rested.idle, drawn(400, Nanos(rest.min(1_000_000))), "after {rest} ns");
         let latency = run(&mut *drive, Request::read(3, 0, 4, None)).latency();
         assert_eq!(latency, usual + Nanos(later), "after {rest} ns");
     }
@@ -322,7 +498,21 @@ fn an_array_uses_what_its_members_use() {
     let watts =
         profile.figures().into_iter().find(|figure| figure.path == "hdd.power.idle_milliwatts");
     let milliwatts: u64 = watts.unwrap().value.parse().unwrap();
-    assert_eq!(idle.total(), Picojoules(4 * milliwatts * 10_000_000_000));
+    assert_eq!(idle.total(), drawn(4 * milliwatts, Nanos::from_seconds(10)));
+
+    // Also where it is read ahead of its members' clocks: their caches are written back, their chips end.
+    for members in ["\"wd800aajs*2\"", "\"nvme-apst-2024*2\""] {
+        for rest in [2_000_000, 900_000_000, 300_000_000_000] {
+            let mut drives = array(members);
+            for id in 0..20 {
+                run(&mut *drives, Request::write(id, id * 4096, 64, None));
+            }
+            let then = drives.now() + Nanos(rest);
+            let ahead = drives.energy_by(then).unwrap();
+            drives.idle_until(then);
+            assert_eq!(ahead, energy(&*drives), "{members}, {rest} ns later");
+        }
+    }
 
     let silent = array("\"wd800aajs\", \"dram-like\"");
     assert_eq!(silent.counters().energy, None, "one of them says nothing");

@@ -1,7 +1,7 @@
 //! The machine around the drives: a base load, and a processor that draws more while it computes.
 //!
 //! ```text
-//!   E = base x T + idle x T + (max - idle) x busy / cores
+//!   E = base x T + idle x T + (max - idle) x busy / cores,    busy at most cores x T
 //! ```
 //!
 //! A host is a file, as a profile is one, each figure with its source and its mark (`[S]` the paper,
@@ -9,6 +9,7 @@
 //!
 //! 1. `./hosts/NAME.toml` comes before the host of that name inside the binary.
 //! 2. Unknown keys are refused, and so is a host that draws less at work than idle.
+//! 3. No processor draws more than its most, however long others say that it worked.
 
 use include_dir::{Dir, include_dir};
 use nandu_base::Nanos;
@@ -171,15 +172,21 @@ impl Host {
         (self.power.base_milliwatts + self.power.processor_idle_milliwatts) as f64 / 1e3
     }
 
+    /// How long its processor can work in so many seconds, in seconds over all cores.
+    #[must_use]
+    pub fn busy_seconds_max(&self, seconds: f64) -> f64 {
+        f64::from(self.power.core_count) * seconds
+    }
+
     /// Joules of the parts `base` and `processor` in so many seconds, in which the processor worked as
-    /// `used` says.
+    /// `used` says: with all cores at the most.
     #[must_use]
     pub fn joules(&self, seconds: f64, used: ProcessorUse) -> [(&'static str, f64); 2] {
         let power = &self.power;
         let above_idle = power.processor_max_milliwatts - power.processor_idle_milliwatts;
         let of_core = above_idle as f64 / f64::from(power.core_count);
-        let processor =
-            power.processor_idle_milliwatts as f64 * seconds + of_core * used.busy.as_seconds_f64();
+        let busy_seconds = used.busy.as_seconds_f64().min(self.busy_seconds_max(seconds));
+        let processor = power.processor_idle_milliwatts as f64 * seconds + of_core * busy_seconds;
         [("base", power.base_milliwatts as f64 * seconds / 1e3), ("processor", processor / 1e3)]
     }
 
@@ -261,6 +268,14 @@ mod tests {
         let busy = host.with_drives(drives, used, 7200);
         assert!((busy.joules - (53.0 + 10.0) * 3600.0).abs() < 1e-6, "{busy:?}");
         assert!((busy.operations_per_joule.unwrap() - 2.0 / 63.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_processor_draws_its_most_at_the_most() {
+        let host = Host::parse("x", "x.toml", TEXT).unwrap();
+        let used = ProcessorUse { busy: Nanos::from_seconds(16) };
+        assert_eq!(host.joules(1.0, used), [("base", 40.0), ("processor", 50.0)]);
+        assert_eq!(host.busy_seconds_max(1.0), 2.0);
     }
 
     #[test]

@@ -14,7 +14,8 @@
 //! 2. A counter that is lower than before has begun anew after `max_energy_range_uj`.
 //! 3. Where so much time passed between two samples that a wrap may have been missed, the energy is not
 //!    told. Who looks every [`Rapl::interval`] misses none.
-//! 4. It sees processors and memory, no drive.
+//! 4. Where a counter grew faster than any zone draws, it was reset and did not wrap: no energy is told.
+//! 5. It sees processors and memory, no drive.
 
 use nandu_base::{Nanos, Picojoules};
 use nandu_device::{EnergyReport, EnergySource, PowerCourse};
@@ -26,6 +27,8 @@ use std::path::{Path, PathBuf};
 pub const ROOT: &str = "/sys/class/powercap";
 /// At least so often samples are wanted.
 const INTERVAL_MAX: Nanos = Nanos::from_seconds(1);
+/// Counters are brought up to date now and then: so much longer than from sample to sample they may have grown.
+const UPDATE_MAX: Nanos = Nanos::from_millis(10);
 /// No zone draws more: so long a counter lasts at the least.
 const WATTS_MAX: u64 = 10_000;
 
@@ -103,15 +106,20 @@ impl Rapl {
 
     /// Takes a sample.
     pub fn sample(&mut self, now: Nanos) {
-        self.is_sound &= now.saturating_sub(self.last_at) <= self.lasts;
+        let passed = now.saturating_sub(self.last_at);
+        self.is_sound &= passed <= self.lasts;
         self.last_at = now;
+        // Watts times microseconds are microjoules.
+        let most_uj =
+            u128::from(WATTS_MAX) * u128::from(passed.saturating_add(UPDATE_MAX).0) / 1000;
         for zone in &mut self.zones {
             let Some(energy_uj) = number_in(&zone.energy_file) else {
                 self.is_sound = false;
                 return;
             };
-            zone.used_uj =
-                zone.used_uj.saturating_add(grown(zone.last_uj, energy_uj, zone.range_uj));
+            let grown_uj = grown(zone.last_uj, energy_uj, zone.range_uj);
+            self.is_sound &= u128::from(grown_uj) <= most_uj;
+            zone.used_uj = zone.used_uj.saturating_add(grown_uj);
             zone.last_uj = energy_uj;
         }
         self.course.read(now, self.total());
@@ -138,7 +146,7 @@ impl Rapl {
 
     fn total(&self) -> Picojoules {
         let used_uj = self.zones.iter().fold(0_u64, |sum, zone| sum.saturating_add(zone.used_uj));
-        Picojoules(used_uj.saturating_mul(1_000_000))
+        Picojoules(u128::from(used_uj) * 1_000_000)
     }
 }
 
@@ -214,15 +222,31 @@ mod tests {
         let mut meter = Rapl::begin(root.path(), seconds(0)).unwrap();
         set(root.path(), "intel-rapl:0", 20_000_000);
         meter.look(seconds(1));
-        // Twice around, with a sample in between.
+        // Twice around, with samples in between: 130 kJ in 20 s each.
+        set(root.path(), "intel-rapl:0", RANGE_UJ / 2);
+        meter.look(seconds(21));
         set(root.path(), "intel-rapl:0", RANGE_UJ - 1_000_000);
-        meter.look(seconds(2));
+        meter.look(seconds(41));
         set(root.path(), "intel-rapl:0", 3_000_000);
-        let joules = meter.end(seconds(3), 0).unwrap().joules;
+        let joules = meter.end(seconds(42), 0).unwrap().joules;
         let range = RANGE_UJ as f64 / 1e6;
         assert!((joules - (30.0 + (range - 1.0 - 20.0) + 4.0)).abs() < 1e-6, "{joules} J");
         assert_eq!(grown(5, 5, 100), 0);
         assert_eq!(grown(95, 3, 100), 8);
+    }
+
+    #[test]
+    fn a_counter_that_was_reset_is_no_figure() {
+        let root = machine();
+        set(root.path(), "intel-rapl:0", 90_000_000_000);
+        let mut meter = Rapl::begin(root.path(), seconds(0)).unwrap();
+        set(root.path(), "intel-rapl:0", 90_020_000_000);
+        meter.look(seconds(1));
+        assert!(meter.clone().end(seconds(1), 0).is_some());
+        // After 20 J in a second, 172 kJ to the end of the counter and 3 J more in the next.
+        set(root.path(), "intel-rapl:0", 3_000_000);
+        meter.look(seconds(2));
+        assert!(meter.end(seconds(3), 0).is_none());
     }
 
     #[test]

@@ -8,14 +8,16 @@
 //!
 //! 1. Energy is the area under straight lines between samples (trapezoids).
 //! 2. Samples are in the order of their times, no two at one time.
-//! 3. Nothing is made up: a gap, a run that the samples do not cover, or a sample that is no number is
-//!    an error with its line.
+//! 3. Nothing is made up: a gap in the run, a run that the samples do not cover, or a sample that is no
+//!    number is an error with its line. Watts over time are told in intervals as long as samples are apart.
+//! 4. The file is read line by line; of each sample 16 bytes are kept.
 
 use nandu_base::{Nanos, Picojoules};
 use nandu_device::{EnergyReport, EnergySource, PowerCourse};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 /// The longest file.
@@ -26,12 +28,22 @@ const UNIX_SECONDS_MIN: f64 = 1e9;
 const GAP_FACTOR: f64 = 5.0;
 /// No plug gives more watts.
 const WATTS_MAX: f64 = 1e7;
+/// Of so many steps between samples at most the median is looked for.
+const STEP_COUNT_MAX: usize = 1 << 16;
+/// No line is longer.
+const LINE_BYTES_MAX: u64 = 4096;
+/// Some programs begin a file with this.
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// Samples of a wall meter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WallMeter {
+    /// Names the file in errors.
+    name: String,
     /// Seconds and watts, by time.
     samples: Vec<Sample>,
+    /// The line of a sample, where it does not follow that of the one before; by the sample's number.
+    lines: Vec<(usize, usize)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,54 +79,72 @@ impl WallMeter {
         if bytes > FILE_BYTES_MAX {
             return Err(wrong(&format!("has {bytes} bytes, must have at most {FILE_BYTES_MAX}")));
         }
-        let text = fs::read_to_string(file).map_err(|error| wrong(&error))?;
-        Self::parse(&name, &text)
+        let file = File::open(file).map_err(|error| wrong(&error))?;
+        Self::parse(&name, BufReader::new(file))
     }
 
     /// What `text` holds; `name` names it in errors.
     ///
     /// # Errors
     /// As of [`Self::read`].
-    pub fn parse(name: &str, text: &str) -> Result<Self, MeterError> {
-        let mut samples: Vec<Sample> = Vec::new();
-        let mut lines = Vec::new();
+    pub fn parse(name: &str, mut text: impl BufRead) -> Result<Self, MeterError> {
+        let mut meter = Self { name: name.into(), samples: Vec::new(), lines: Vec::new() };
         let mut may_be_head = true;
-        for (line, number) in text.lines().zip(1_usize..) {
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            let is_head = std::mem::take(&mut may_be_head)
-                && !line.contains(|symbol: char| symbol.is_ascii_digit());
-            if is_head {
-                continue;
-            }
+        let mut line = String::new();
+        for number in 1_usize.. {
             let wrong = |what: &str| MeterError { what: format!("{name}:{number}: {what}") };
-            let sample = sample_of(line).map_err(|what| wrong(&what))?;
-            if samples.last().is_some_and(|last| sample.seconds <= last.seconds) {
-                return Err(wrong("the time is not after that of the sample before"));
+            line.clear();
+            let mut limited = std::io::Read::take(&mut text, LINE_BYTES_MAX);
+            let count = limited.read_line(&mut line).map_err(|error| wrong(&error.to_string()))?;
+            match count as u64 {
+                0 => break,
+                LINE_BYTES_MAX => return Err(wrong("the line is too long")),
+                _ => {}
             }
-            samples.push(sample);
-            lines.push(number);
+            let begin = if number == 1 { line.trim_start_matches(BYTE_ORDER_MARK) } else { &line };
+            let sample = begin.trim();
+            if sample.is_empty() || sample.starts_with('#') {
+                continue;
+            }
+            if std::mem::take(&mut may_be_head) && is_head(sample) {
+                continue;
+            }
+            let sample = sample_of(sample).map_err(|what| wrong(&what))?;
+            meter.push(sample, number).map_err(wrong)?;
         }
-        if samples.len() < 2 {
-            let what =
-                format!("{name}: has {} samples, a course of power needs two", samples.len());
+        if meter.samples.len() < 2 {
+            let count = meter.samples.len();
+            let what = format!("{name}: has {count} samples, a course of power needs two");
             return Err(MeterError { what });
         }
-        let steps: Vec<f64> =
-            samples.windows(2).map(|pair| pair[1].seconds - pair[0].seconds).collect();
-        let usual = median(&steps);
-        if let Some(place) = steps.iter().position(|&step| step > GAP_FACTOR * usual) {
-            let (step, line) = (steps[place], lines[place + 1]);
-            return Err(MeterError {
-                what: format!(
-                    "{name}:{line}: a gap of {step} s, where samples are {usual} s apart; nobody \
-                     knows what was drawn in between"
-                ),
-            });
+        Ok(meter)
+    }
+
+    fn push(&mut self, sample: Sample, line: usize) -> Result<(), &'static str> {
+        if self.samples.last().is_some_and(|last| sample.seconds <= last.seconds) {
+            return Err("the time is not after that of the sample before");
         }
-        Ok(Self { samples })
+        if self.line_of(self.samples.len()) != line {
+            self.lines.push((self.samples.len(), line));
+        }
+        self.samples.push(sample);
+        Ok(())
+    }
+
+    /// The line of the sample of this number, if it follows those before.
+    fn line_of(&self, number: usize) -> usize {
+        let after = self.lines.partition_point(|&(first, _)| first <= number);
+        let (first, line) = after.checked_sub(1).map_or((0, 1), |index| self.lines[index]);
+        line + (number - first)
+    }
+
+    /// Seconds between most samples: the lower median, so that of two steps the longer one may be a gap.
+    fn usual_step(&self) -> f64 {
+        let stride = self.samples.len().div_ceil(STEP_COUNT_MAX);
+        let steps = self.samples.windows(2).step_by(stride);
+        let mut steps: Vec<f64> = steps.map(|pair| pair[1].seconds - pair[0].seconds).collect();
+        let middle = (steps.len() - 1) / 2;
+        *steps.select_nth_unstable_by(middle, f64::total_cmp).1
     }
 
     /// Whether the times are seconds since 1970, rather than since the run began.
@@ -142,17 +172,36 @@ impl WallMeter {
             );
             return Err(MeterError { what });
         }
-        let inside = |sample: &&Sample| sample.seconds > from && sample.seconds < to;
+        let usual = self.usual_step();
+        // From the last sample before the run to the first one after it.
+        let begin = self.samples.partition_point(|sample| sample.seconds <= from) - 1;
+        let begin = begin.min(self.samples.len() - 2);
+        let end = self.samples.partition_point(|sample| sample.seconds < to).max(begin + 1);
+        let around = &self.samples[begin..=end];
+        let mut longest = usual;
+        for (number, pair) in (begin + 1..).zip(around.windows(2)) {
+            let step = pair[1].seconds - pair[0].seconds;
+            if step > GAP_FACTOR * usual {
+                let (name, line) = (&self.name, self.line_of(number));
+                return Err(MeterError {
+                    what: format!(
+                        "{name}:{line}: a gap of {step} s in the run, where samples are {usual} s \
+                         apart; nobody knows what was drawn in between"
+                    ),
+                });
+            }
+            longest = longest.max(step);
+        }
         let edges = [from, to].map(|at| Sample { seconds: at, watts: self.watts_at(at) });
-        let points = std::iter::once(&edges[0])
-            .chain(self.samples.iter().filter(inside))
-            .chain(std::iter::once(&edges[1]));
-        let points: Vec<Sample> = points.copied().collect();
+        let inside = &around[1..around.len() - 1];
+        let points = inside.iter().filter(|sample| sample.seconds > from).chain([&edges[1]]);
         let mut joules = 0.0;
-        let mut course = PowerCourse::begin(Nanos::ZERO, Picojoules::ZERO);
-        for pair in points.windows(2) {
-            joules += (pair[1].seconds - pair[0].seconds) * (pair[0].watts + pair[1].watts) / 2.0;
-            course.read(nanos(pair[1].seconds - from), picojoules(joules));
+        let mut course = PowerCourse::begin_by(Nanos::ZERO, Picojoules::ZERO, nanos(longest));
+        let mut before = &edges[0];
+        for point in points {
+            joules += (point.seconds - before.seconds) * (before.watts + point.watts) / 2.0;
+            course.read(nanos(point.seconds - from), picojoules(joules));
+            before = point;
         }
         let parts = BTreeMap::from([("plug".to_owned(), joules)]);
         let time = nanos(seconds);
@@ -191,10 +240,10 @@ fn sample_of(line: &str) -> Result<Sample, String> {
     Ok(sample)
 }
 
-fn median(steps: &[f64]) -> f64 {
-    let mut sorted = steps.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
+/// Whether a line has words where numbers would stand: no field of it is one, nor `nan`.
+fn is_head(line: &str) -> bool {
+    let has_digit = line.contains(|symbol: char| symbol.is_ascii_digit());
+    !has_digit && line.split(',').all(|field| field.trim().parse::<f64>().is_err())
 }
 
 #[allow(
@@ -212,7 +261,7 @@ fn nanos(seconds: f64) -> Nanos {
     reason = "saturates; not negative"
 )]
 fn picojoules(joules: f64) -> Picojoules {
-    Picojoules((joules * 1e12).round() as u64)
+    Picojoules((joules * 1e12).round() as u128)
 }
 
 #[cfg(test)]
@@ -221,14 +270,14 @@ mod tests {
     use super::*;
 
     fn error_of(text: &str) -> String {
-        WallMeter::parse("plug.csv", text).unwrap_err().to_string()
+        WallMeter::parse("plug.csv", text.as_bytes()).unwrap_err().to_string()
     }
 
     #[test]
     fn energy_is_the_area_under_straight_lines() {
         // 50 W, then up to 70 W and down again: 50 + 60 + 120 / 2 J.
         let text = "time,W\n# a remark\n0,50\n1,50\n\n2,70\n3 , 50.0\n";
-        let meter = WallMeter::parse("plug.csv", text).unwrap();
+        let meter = WallMeter::parse("plug.csv", text.as_bytes()).unwrap();
         assert!(!meter.has_unix_times());
         let whole = meter.report(0.0, 3.0, 340).unwrap();
         assert_eq!((whole.source, whole.joules), (EnergySource::Meter, 170.0));
@@ -245,7 +294,7 @@ mod tests {
     fn an_idle_hour_at_53_watts_is_53_watt_hours() {
         let text: String =
             (0..=3600).map(|second| format!("{},53\n", 1_700_000_000 + second)).collect();
-        let meter = WallMeter::parse("plug.csv", &text).unwrap();
+        let meter = WallMeter::parse("plug.csv", text.as_bytes()).unwrap();
         assert!(meter.has_unix_times());
         let report = meter.report(1_700_000_000.0, 3600.0, 0).unwrap();
         assert!((report.joules - 0.053 * 3.6e6).abs() < 1e-3, "{}", report.joules);
@@ -272,7 +321,6 @@ mod tests {
             ("3,5,7", "plug.csv:4: must be a time"),
             ("3;5", "plug.csv:4: must be a time"),
             ("3,1e9", "plug.csv:4: 1000000000 W are more"),
-            ("9,50", "plug.csv:4: a gap of 7 s, where samples are 1 s apart"),
         ] {
             let error = error_of(&format!("{good}{line}\n"));
             assert!(error.starts_with(said), "{line}: {error}");
@@ -280,8 +328,56 @@ mod tests {
     }
 
     #[test]
+    fn a_gap_in_the_run_is_an_error_and_one_beside_it_is_not() {
+        // Two steps: the longer one is the gap.
+        let text = "time,W\n0,60\n\n1,60\n# a remark\n3600,60\n3601,60\n3602,60\n";
+        let meter = WallMeter::parse("plug.csv", text.as_bytes()).unwrap();
+        for (from, seconds) in [(0.5, 3600.0), (0.0, 2.0), (1.0, 1.0), (3599.0, 1.5)] {
+            let error = meter.report(from, seconds, 0).unwrap_err().to_string();
+            let said = "plug.csv:6: a gap of 3599 s in the run, where samples are 1 s apart";
+            assert!(error.starts_with(said), "from {from}: {error}");
+        }
+        for (from, seconds) in [(0.0, 1.0), (0.2, 0.5), (3600.0, 2.0), (3601.5, 0.5)] {
+            let joules = meter.report(from, seconds, 0).unwrap().joules;
+            assert!((joules - 60.0 * seconds).abs() < 1e-9, "from {from}: {joules} J");
+        }
+        let two = WallMeter::parse("plug.csv", &b"0,60\n1,60\n3600,60\n"[..]).unwrap();
+        assert!(two.report(0.0, 10.0, 0).unwrap_err().to_string().contains("gap of 3599 s"));
+    }
+
+    #[test]
+    fn a_first_line_is_a_head_only_if_it_has_words() {
+        for first in ["nan,nan", "inf,Infinity", "-inf,watts", "time,NaN"] {
+            let error = error_of(&format!("{first}\n0,50\n1,50\n"));
+            assert!(error.starts_with("plug.csv:1: "), "{first}: {error}");
+        }
+        for begin in ["\u{feff}", "\u{feff}time,W\n", "time,W\n", "# Wh\n", ""] {
+            let text = format!("{begin}0,50\r\n1,50\r\n");
+            let meter = WallMeter::parse("plug.csv", text.as_bytes()).unwrap();
+            assert_eq!(meter.samples.len(), 2, "{begin:?}");
+        }
+        let endless = "9".repeat(5000);
+        assert_eq!(error_of(&endless), "plug.csv:1: the line is too long");
+    }
+
+    #[test]
+    fn watts_over_time_are_no_finer_than_the_samples() {
+        let text: String =
+            (0..=40).map(|second| format!("{second},{}\n", 50 + second % 2)).collect();
+        let meter = WallMeter::parse("plug.csv", text.as_bytes()).unwrap();
+        let short = meter.report(7.5, 0.028, 1).unwrap();
+        let course = short.watts_over_time.unwrap();
+        assert_eq!((course.interval_seconds, course.watts.len()), (1.0, 1), "{course:?}");
+        let whole = meter.report(0.0, 20.0, 1).unwrap().watts_over_time.unwrap();
+        assert_eq!((whole.interval_seconds, whole.watts.len()), (1.0, 20), "{whole:?}");
+        let long = meter.report(0.0, 40.0, 1).unwrap().watts_over_time.unwrap();
+        assert_eq!(long.interval_seconds, 2.0, "{long:?}");
+        assert_eq!(size_of::<Sample>(), 16, "invariant 4");
+    }
+
+    #[test]
     fn a_run_that_the_samples_do_not_cover_has_no_figure() {
-        let meter = WallMeter::parse("plug.csv", "10,50\n11,51\n12,52\n").unwrap();
+        let meter = WallMeter::parse("plug.csv", &b"10,50\n11,51\n12,52\n"[..]).unwrap();
         assert!(meter.report(10.0, 2.0, 0).is_ok());
         for (from, seconds) in [(9.0, 2.0), (11.0, 1.5), (20.0, 1.0)] {
             let error = meter.report(from, seconds, 0).unwrap_err().to_string();

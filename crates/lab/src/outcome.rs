@@ -8,7 +8,7 @@
 use crate::experiment::Published;
 use crate::shape::Class;
 use nandu_base::words::counted;
-use nandu_device::EnergyReport;
+use nandu_device::{EnergyReport, EnergySource};
 use serde::{Deserialize, Serialize};
 
 /// A measured or computed series.
@@ -59,7 +59,7 @@ pub struct StepResult {
     pub energy_hash: String,
 }
 
-/// What the drives of a step used.
+/// What the drives of a step used, or what a meter told of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepEnergy {
     /// The step's label.
@@ -282,19 +282,27 @@ pub struct Outcome {
     pub published: Vec<Published>,
     /// What a reader should know.
     pub notes: Vec<String>,
-    /// What simulated drives used, by step, where they tell.
+    /// What simulated drives used, by step, where they tell; of `nandu bench`, what a meter told, too.
     #[serde(default)]
     pub energy: Vec<StepEnergy>,
 }
 
 impl Outcome {
-    /// Joules of all steps that tell, in words: a line; nothing where none does.
+    /// Joules of all steps that tell, with mean watts and work for a joule, in words: a line for each who told
+    /// some.
     #[must_use]
-    pub fn energy_line(&self) -> Option<String> {
-        let joules: f64 = self.energy.iter().map(|step| step.energy.joules).sum();
-        let steps = counted(self.energy.len() as u64, "step");
-        (!self.energy.is_empty())
-            .then(|| format!("energy of simulated drives, model: {joules:.3} J in {steps}"))
+    pub fn energy_lines(&self) -> Vec<String> {
+        let of_source = |source: EnergySource| {
+            let told: Vec<&EnergyReport> = self
+                .energy
+                .iter()
+                .map(|step| &step.energy)
+                .filter(|it| it.source == source)
+                .collect();
+            let sum = EnergyReport::sum(&told)?;
+            Some(format!("energy in {}, {}", counted(told.len() as u64, "step"), sum.line()))
+        };
+        [EnergySource::Model, EnergySource::Meter].into_iter().filter_map(of_source).collect()
     }
 
     /// Whether every shape holds.

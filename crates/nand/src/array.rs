@@ -204,6 +204,7 @@ impl NandArray {
         geometry.validate()?;
         config.rules.validate()?;
         config.timing.validate()?;
+        config.energy.validate()?;
         let units = config.units_per_flash_page;
         if !units.is_power_of_two() || units > geometry.flash_page_bytes {
             let text = format!(
@@ -391,6 +392,12 @@ impl NandArray {
     pub fn idle_at(&mut self) -> Nanos {
         let everything = self.schedule.everything();
         self.schedule.finish(everything)
+    }
+
+    /// When everything will have ended that was issued, if nothing else is; the array stays as it is.
+    #[must_use]
+    pub fn will_idle_at(&self) -> Nanos {
+        self.schedule.will_end_at()
     }
 
     /// A ticket of everything that was issued and has not ended.

@@ -53,7 +53,7 @@ const fn timing(read_ns: u64, program_ns: u64, erase_ns: u64, bus: u64, cache: b
 }
 
 const fn supply(millivolts: u64, plane_microamperes: u64, transfer: u64) -> Supply {
-    let transfer_picojoules_per_byte = Picojoules(transfer);
+    let transfer_picojoules_per_byte = Picojoules(transfer as u128);
     Supply { millivolts, plane_microamperes, transfer_picojoules_per_byte }
 }
 

@@ -139,6 +139,16 @@ impl Schedule {
         }
     }
 
+    /// When everything issued so far will have ended.
+    pub(crate) fn will_end_at(&self) -> Nanos {
+        if self.is_single_server {
+            return Nanos(self.single.free_at);
+        }
+        let mut ahead = self.core.clone();
+        while ahead.step() {}
+        ahead.now()
+    }
+
     /// Runs until `ticket` has ended; answers the time then.
     pub(crate) fn finish(&mut self, ticket: Ticket) -> Nanos {
         if self.is_single_server {

@@ -172,6 +172,31 @@ pub struct Energy {
     pub transfer_picojoules_per_byte: Picojoules,
 }
 
+/// A joule: no command of a chip takes as much.
+const PICOJOULES_MAX: u128 = 1_000_000_000_000;
+
+impl Energy {
+    /// Checks that sums over all commands of a run stay in their range.
+    ///
+    /// # Errors
+    /// [`NandError::Configuration`], which names the figure.
+    pub(crate) fn validate(&self) -> Result<(), NandError> {
+        for (name, energy) in [
+            ("read_picojoules", self.read_picojoules),
+            ("program_picojoules", self.program_picojoules),
+            ("erase_picojoules", self.erase_picojoules),
+            ("transfer_picojoules_per_byte", self.transfer_picojoules_per_byte),
+        ] {
+            if energy.0 > PICOJOULES_MAX {
+                let text =
+                    format!("energy: {name} is {}, must be at most {PICOJOULES_MAX}", energy.0);
+                return Err(NandError::Configuration(text));
+            }
+        }
+        Ok(())
+    }
+}
+
 /// What the commands of an array used, by what it was used for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChipEnergy {
@@ -216,11 +241,11 @@ impl Supply {
     #[must_use]
     pub const fn energy(&self, timing: &Timing) -> Energy {
         // mV x uA = nW, and nW x ns = 1e-6 pJ.
-        let nanowatts = self.millivolts * self.plane_microamperes;
+        let nanowatts = self.millivolts as u128 * self.plane_microamperes as u128;
         Energy {
-            read_picojoules: Picojoules(nanowatts * timing.read_ns.0 / 1_000_000),
-            program_picojoules: Picojoules(nanowatts * timing.program_ns.0 / 1_000_000),
-            erase_picojoules: Picojoules(nanowatts * timing.erase_ns.0 / 1_000_000),
+            read_picojoules: Picojoules(nanowatts * timing.read_ns.0 as u128 / 1_000_000),
+            program_picojoules: Picojoules(nanowatts * timing.program_ns.0 as u128 / 1_000_000),
+            erase_picojoules: Picojoules(nanowatts * timing.erase_ns.0 as u128 / 1_000_000),
             transfer_picojoules_per_byte: self.transfer_picojoules_per_byte,
         }
     }

@@ -25,7 +25,7 @@ fn energy_of(
     reads: u64,
     read_bytes: u32,
     erases: u32,
-) -> u64 {
+) -> u128 {
     let mut nand = NandArray::new(profile.resolve().unwrap()).unwrap();
     let mut last = Ticket::READY;
     for page in 0..programs {
@@ -47,7 +47,7 @@ fn a_sequence_costs_the_sum_of_its_commands_and_bytes() {
     let energy = Energy {
         read_picojoules: Picojoules(1_000_000_000),
         program_picojoules: Picojoules(1_000_000_000_000),
-        erase_picojoules: Picojoules(1_000_000_000_000_000),
+        erase_picojoules: Picojoules(500_000_000_000),
         transfer_picojoules_per_byte: Picojoules(1),
     };
     let profile = NandProfile {
@@ -55,7 +55,7 @@ fn a_sequence_costs_the_sum_of_its_commands_and_bytes() {
         ..profile("k9xxg08uxm_bus")
     };
     // 5 programs move whole pages of 2048 bytes, 7 reads 100 bytes each.
-    let expected = 5 * 1_000_000_000_000 + 7 * 1_000_000_000 + 3 * 1_000_000_000_000_000;
+    let expected = 5 * 1_000_000_000_000 + 7 * 1_000_000_000 + 3 * 500_000_000_000;
     assert_eq!(energy_of(&profile, 5, 7, 100, 3), expected + 5 * 2048 + 7 * 100);
 }
 
@@ -74,7 +74,7 @@ fn every_preset_charges_what_its_supply_draws_in_its_times() {
             assert!((energy.0 as f64 - expected).abs() < 1.0, "{}: {expected} pJ", chip.name);
         }
         let transfer = config.energy.transfer_picojoules_per_byte.0;
-        let bytes = u64::from(chip.flash_page_bytes);
+        let bytes = u128::from(chip.flash_page_bytes);
         let expected = 2 * (program_picojoules.0 + bytes * transfer)
             + 3 * (read_picojoules.0 + 512 * transfer)
             + erase_picojoules.0;

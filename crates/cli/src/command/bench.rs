@@ -23,6 +23,7 @@ use nandu_base::{ByteCount, Nanos};
 use nandu_bench::{Clock, Load, Outcome, Plan, Retries, Watch, run_watched};
 use nandu_device::{Geometry, MeteredDevice, PowerLog};
 use nandu_drives::profile::{DriveConfig, Profile, SimOptions};
+use nandu_energy::Host;
 use nandu_probe::table::{Table, rate, time};
 use record::{PendingRecord, RecordArguments};
 use std::cell::RefCell;
@@ -65,13 +66,14 @@ struct RunArguments {
     /// How far transactions that change something are apart
     #[arg(long, value_enum, default_value_t = IsolationArgument::Serializable)]
     isolation: IsolationArgument,
-    /// What a client waits after each operation
+    /// What a client waits between its operations
     #[arg(long, value_parser = super::parse_duration, value_name = "TIME")]
     think_time: Option<Nanos>,
     /// What the processor takes for each operation, on a simulated drive
     #[arg(long, value_parser = super::parse_duration, value_name = "TIME")]
     processor_time: Option<Nanos>,
-    /// How many clients compute at once, on a simulated drive; as many as there are if not given
+    /// How many clients compute at once, on a simulated drive; if not given, as many as there are, or as
+    /// the host of --host has cores
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     cores: Option<u32>,
     /// A setting of the engine, as `db create` has it in its file of settings
@@ -212,12 +214,13 @@ fn at_work(
 }
 
 impl RunArguments {
-    /// So many operations by these clients.
-    fn plan(&self, operation_count: u64) -> Plan {
+    /// So many operations by these clients, on the cores of the host if there is a model of one.
+    fn plan(&self, operation_count: u64, host: Option<&Host>) -> Plan {
+        let host_cores = host.map_or(u32::MAX, |host| host.power.core_count);
         Plan {
             operation_count,
             client_count: self.clients,
-            core_count: self.cores.unwrap_or(self.clients),
+            core_count: self.cores.unwrap_or_else(|| self.clients.min(host_cores)),
             processor_time: self.processor_time.unwrap_or_default(),
             think_time: self.think_time.unwrap_or_default(),
             switch_kind: nandu_bench::SwitchKind::default(),
@@ -226,7 +229,16 @@ impl RunArguments {
 
     /// Who looks at what the run costs.
     fn cost_watch(&self) -> Result<CostWatch, Failure> {
-        self.cost.watch(self.device.starts_with("sim:"))
+        let watch = self.cost.watch(self.device.starts_with("sim:"))?;
+        if let (Some(cores), Some(host)) = (self.cores, watch.host())
+            && cores > host.power.core_count
+        {
+            let (name, count) = (&host.name, host.power.core_count);
+            let count = nandu_base::words::counted(u64::from(count), "core");
+            let what = format!("--cores {cores}: the host {name} has {count}");
+            return Err(Failure::input(what));
+        }
+        Ok(watch)
     }
 
     /// An empty database where the user wants it, for so many bytes.

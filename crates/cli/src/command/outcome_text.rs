@@ -30,10 +30,11 @@ pub(crate) fn print(outcome: &Outcome, context: &Context) -> Result<(), Failure>
     for note in &outcome.notes {
         print_item("-", note, context)?;
     }
-    outcome.energy_line().map_or(Ok(()), |line| {
+    for line in outcome.energy_lines() {
         output.line("")?;
-        output.line(&output.faint(&line))
-    })
+        output.line(&output.faint(&line))?;
+    }
+    Ok(())
 }
 
 /// A line for each shape, by class: predictions and differences first.

@@ -14,10 +14,11 @@
 //! 2. Reads go before destages unless a write or a flush waits for room.
 //! 3. A flush ends when nothing is dirty; writes issued after it wait until then.
 //! 4. Reading ahead gives way to any other use of the arm at once.
-//! 5. Events happen in the order of time; none is decided before everything issued earlier is known.
+//! 5. What the mechanism did by some time adds up to that time at most: readings count what has passed.
+//! 6. Events happen in the order of time; none is decided before everything issued earlier is known.
 
 use super::config::{HddConfig, MechanicsConfig};
-use super::engine::{Command, Done, Engine, WorkTimes};
+use super::engine::{Command, Done, Engine, Pass, WorkAccount, WorkTimes};
 use super::read_cache::ReadCache;
 use super::seek::SeekCurve;
 use super::surface::{Place, Surface};
@@ -49,7 +50,7 @@ enum Choice {
     Destage(u64, u64),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct DetailedEngine {
     config: HddConfig,
     mechanics: MechanicsConfig,
@@ -70,7 +71,7 @@ pub(crate) struct DetailedEngine {
     flushes: VecDeque<Command>,
     destage: Option<Destage>,
     done: BinaryHeap<Reverse<Done>>,
-    work: WorkTimes,
+    work: WorkAccount,
 }
 
 impl DetailedEngine {
@@ -116,7 +117,7 @@ impl DetailedEngine {
             flushes: VecDeque::new(),
             destage: None,
             done: BinaryHeap::new(),
-            work: WorkTimes::default(),
+            work: WorkAccount::default(),
         })
     }
 
@@ -186,7 +187,7 @@ impl DetailedEngine {
             Operation::Read if self.read_from_cache(command) => {}
             Operation::Read => self.media.push_back(command),
             Operation::Write => {
-                self.read_cache.forget(command.first, command.end());
+                self.forget(command.first, command.end());
                 if self.write_cache.is_some() {
                     self.blocked.push_back(command);
                     self.release();
@@ -194,6 +195,16 @@ impl DetailedEngine {
                     self.media.push_back(command);
                 }
             }
+        }
+    }
+
+    /// Written sectors are in no segment. Those of a stream that a read waits for pass all the same.
+    fn forget(&mut self, first: u64, end: u64) {
+        let Some(began_at) = self.read_cache.forget(first, end, self.now) else { return };
+        let from = began_at.max(self.now);
+        if self.mechanism_free_at > from {
+            let ends_at = self.mechanism_free_at;
+            self.work.add(Pass { moves_from: from, waits_from: from, passes_from: from, ends_at });
         }
     }
 
@@ -211,7 +222,6 @@ impl DetailedEngine {
             return false;
         };
         if available > self.now {
-            self.work.transfer += available - self.now;
             self.mechanism_free_at = self.mechanism_free_at.max(available);
         }
         self.finish(command, sent.max(available));
@@ -314,9 +324,9 @@ impl DetailedEngine {
         let (movement, wait) = self.positioning(&self.surface.locate(first), self.now);
         let begin = self.now + movement + wait;
         let end = self.surface.pass(first, count, begin);
-        self.work.seek += movement;
-        self.work.rotation += wait;
-        self.work.transfer += end - begin;
+        let waits_from = self.now + movement;
+        let (moves_from, passes_from) = (self.now, begin);
+        self.work.add(Pass { moves_from, waits_from, passes_from, ends_at: end });
         self.arm = self.surface.locate(first + count - 1);
         self.mechanism_free_at = end;
         (begin, end)
@@ -350,7 +360,8 @@ impl Engine for DetailedEngine {
         let ready = self.bus_free_at.max(command.issued_at) + overhead;
         let transfer = self.interface(moved);
         self.bus_free_at = ready + transfer;
-        self.work.bus += overhead + transfer;
+        self.work.add_bus(overhead + transfer);
+        self.work.settle(command.issued_at);
         self.arriving.push_back((ready, command));
     }
 
@@ -369,15 +380,26 @@ impl Engine for DetailedEngine {
         while let Some(event) = self.next_event().filter(|event| *event < time) {
             self.step(event);
         }
+        self.work.settle(time);
     }
 
     fn rests_since(&self) -> Option<Nanos> {
         let worked = self.bus_free_at.max(self.mechanism_free_at).max(self.last_activity);
+        let worked = worked.max(self.read_cache.streams_until());
         self.next_event().is_none().then_some(worked)
     }
 
-    fn work(&self) -> WorkTimes {
-        self.work
+    fn work_by(&self, now: Nanos) -> WorkTimes {
+        let mut work = self.work.by(now);
+        work.transfer += self.read_cache.passed_by(now);
+        work
+    }
+
+    fn ahead_to(&self, time: Nanos) -> Option<Box<dyn Engine>> {
+        self.next_event().filter(|event| *event < time)?;
+        let mut ahead = Box::new(self.clone());
+        ahead.advance(time);
+        Some(ahead)
     }
 
     fn audit(&self) {
@@ -393,5 +415,7 @@ impl Engine for DetailedEngine {
         assert!(holds, "what is being destaged is dirty and keeps the mechanism busy");
         assert!(self.arriving.iter().is_sorted_by_key(|(ready, _)| *ready), "the bus is serial");
         assert!(self.flushes.is_empty() || self.has_dirty() || !self.blocked.is_empty(), "rule 3");
+        let end = self.now.max(self.mechanism_free_at).max(self.read_cache.streams_until());
+        assert!(self.work_by(end).of_mechanism() <= end, "rule 5: one thing at a time");
     }
 }

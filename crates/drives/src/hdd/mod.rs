@@ -157,8 +157,10 @@ impl HardDisk {
     }
 
     fn energy(&self, power: &HddPowerConfig, now: Nanos) -> EnergyParts {
-        let work = self.engine.work();
-        let rests_since = self.engine.rests_since().filter(|_| self.in_flight.is_empty());
+        // What waits in memory to be destaged is so by then.
+        let ahead = if now > self.clock.now() { self.engine.ahead_to(now) } else { None };
+        let engine = ahead.as_ref().unwrap_or(&self.engine);
+        let (work, rests_since) = (engine.work_by(now), engine.rests_since());
         let (stood, spun_up) =
             self.standby.as_ref().map_or_else(Default::default, |by| by.times(now, rests_since));
         let above_idle = |milliwatts: u64, time| drawn(milliwatts - power.idle_milliwatts, time);
@@ -245,7 +247,7 @@ impl Device for HardDisk {
     }
 
     fn counters(&self) -> Counters {
-        let work = self.engine.work();
+        let work = self.engine.work_by(self.clock.now());
         Counters { busy: work.total(), energy: self.energy_by(Nanos::ZERO), ..self.counters }
     }
 

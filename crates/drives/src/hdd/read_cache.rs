@@ -11,6 +11,8 @@
 //! 2. Reading ahead costs nothing: whatever needs the arm ends it and keeps what has passed.
 //! 3. A written sector is in no segment.
 //! 4. A segment is at most twice as long as the head reads ahead.
+//! 5. What passes under the head counts once, whether somebody waits for it or nobody: from the moment a
+//!    stream begins to its limit, or to when the arm is needed.
 
 use super::surface::Surface;
 use nandu_base::Nanos;
@@ -20,6 +22,9 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stream {
     first: u64,
+    /// How long sectors passed in the stretches before this one, and when this one begins.
+    passed: Nanos,
+    passes_from: Nanos,
     /// The next sector and when it begins.
     cursor: (u64, Nanos),
     /// The sector where read-ahead stops, and when it would begin.
@@ -32,6 +37,11 @@ impl Stream {
         self.limit.1 < now
     }
 
+    /// How long its sectors passed by `time`.
+    fn passed_by(&self, time: Nanos) -> Nanos {
+        self.passed + self.limit.1.min(time).saturating_sub(self.passes_from)
+    }
+
     /// Reads on up to `target`, beyond the limit. A head that stands there has to wait until the
     /// platter comes round.
     fn reach(&mut self, surface: &Surface, target: u64, now: Nanos) {
@@ -40,7 +50,9 @@ impl Stream {
             return;
         }
         if self.is_stalled(now) {
+            self.passed = self.passed_by(now);
             begin = now + surface.rotational_wait(&surface.locate(limit), now);
+            self.passes_from = begin;
             self.cursor = (limit, begin);
         }
         let passed = surface.pass(limit, target - limit, begin);
@@ -49,20 +61,33 @@ impl Stream {
 }
 
 /// The read side of a disk's cache.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ReadCache {
     segment_count_max: usize,
     ahead: u64,
     device_end: u64,
     segments: VecDeque<(u64, u64)>,
     stream: Option<Stream>,
+    /// How long sectors passed in streams that are over.
+    passed: Nanos,
 }
 
 impl ReadCache {
     /// A cache of `segment_count_max` segments; read-ahead goes `ahead` sectors beyond a request.
     pub(crate) fn new(segment_count_max: u32, ahead: u64, device_end: u64) -> Self {
         let segment_count_max = segment_count_max as usize;
-        Self { segment_count_max, ahead, device_end, segments: VecDeque::new(), stream: None }
+        let (segments, stream, passed) = (VecDeque::new(), None, Nanos::ZERO);
+        Self { segment_count_max, ahead, device_end, segments, stream, passed }
+    }
+
+    /// How long sectors passed ahead of requests by `time`.
+    pub(crate) fn passed_by(&self, time: Nanos) -> Nanos {
+        self.passed + self.stream.map_or(Nanos::ZERO, |stream| stream.passed_by(time))
+    }
+
+    /// When the head comes to the end of its read-ahead, if nothing needs the arm before.
+    pub(crate) fn streams_until(&self) -> Nanos {
+        self.stream.map_or(Nanos::ZERO, |stream| stream.limit.1)
     }
 
     /// The head has read `first..end` for a request and is past it at `time`.
@@ -70,13 +95,19 @@ impl ReadCache {
         if self.segment_count_max == 0 {
             return;
         }
-        self.forget(first, end);
+        self.forget(first, end, time);
         let limit = (end + self.ahead).min(self.device_end);
         let begin = surface.begin_after(time, end);
         let limit_time = surface.begin_after(surface.pass(end, limit - end, begin), limit);
         // A segment has a fixed size: of a request that is longer it keeps the last sectors.
         let first = first.max(end.saturating_sub(self.ahead));
-        self.stream = Some(Stream { first, cursor: (end, begin), limit: (limit, limit_time) });
+        self.stream = Some(Stream {
+            first,
+            passed: Nanos::ZERO,
+            passes_from: begin,
+            cursor: (end, begin),
+            limit: (limit, limit_time),
+        });
     }
 
     /// When the last of the sectors `first..end` is in the cache, if it is or will be so at once;
@@ -130,6 +161,7 @@ impl ReadCache {
     /// sector that the head stands before, if it was streaming.
     pub(crate) fn stop(&mut self, surface: &Surface, now: Nanos) -> Option<u64> {
         let stream = self.stream.take()?;
+        self.passed += stream.passed_by(now);
         let (cursor, begin) = stream.cursor;
         let reached = cursor + surface.passed_by(cursor, stream.limit.0 - cursor, begin, now);
         self.segments.push_back((stream.first, reached));
@@ -139,12 +171,14 @@ impl ReadCache {
         Some(reached)
     }
 
-    /// Forgets `first..end`, because it was written or is read anew.
-    pub(crate) fn forget(&mut self, first: u64, end: u64) {
+    /// Forgets `first..end`, because it was written or is read anew; a stream over them ends at `time`. When
+    /// what passed at last began to, if there was one.
+    pub(crate) fn forget(&mut self, first: u64, end: u64, time: Nanos) -> Option<Nanos> {
         self.segments.retain(|&(start, stop)| stop <= first || end <= start);
-        if self.stream.is_some_and(|stream| first < stream.limit.0 && stream.first < end) {
-            self.stream = None;
-        }
+        let is_over = |stream: &mut Stream| first < stream.limit.0 && stream.first < end;
+        let stream = self.stream.take_if(is_over)?;
+        self.passed += stream.passed_by(time);
+        Some(stream.passes_from)
     }
 
     /// Asserts invariant 1 and the bounds.

@@ -4,7 +4,7 @@
 //! 2. Writes are durable when they end; flush and trim cost the overhead alone.
 
 use super::config::HddConfig;
-use super::engine::{Command, Done, Engine, WorkTimes};
+use super::engine::{Command, Done, Engine, Pass, WorkAccount, WorkTimes};
 use nandu_base::Nanos;
 use nandu_device::Operation;
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ pub(crate) struct SimpleEngine {
     sector_bytes: u64,
     free_at: Nanos,
     done: VecDeque<Done>,
-    work: WorkTimes,
+    work: WorkAccount,
 }
 
 impl SimpleEngine {
@@ -25,7 +25,7 @@ impl SimpleEngine {
             sector_bytes: u64::from(sector_bytes),
             free_at: Nanos::ZERO,
             done: VecDeque::new(),
-            work: WorkTimes::default(),
+            work: WorkAccount::default(),
         }
     }
 }
@@ -37,15 +37,17 @@ impl Engine for SimpleEngine {
             _ => self.config.write_overhead_ns,
         };
         let mut time = self.free_at.max(command.issued_at) + overhead;
-        self.work.bus += overhead;
+        self.work.add_bus(overhead);
+        self.work.settle(command.issued_at);
         if matches!(command.operation, Operation::Read | Operation::Write) {
             let rates = self.config.outer_bytes_per_second + self.config.inner_bytes_per_second;
             let transfer = Nanos::of_transfer(command.count * self.sector_bytes, rates / 2);
             let rotation = Nanos(self.config.revolution_ns.0 / 2);
-            self.work.seek += self.config.seek_average_ns;
-            self.work.rotation += rotation;
-            self.work.transfer += transfer;
-            time += self.config.seek_average_ns + rotation + transfer;
+            let moves_from = time;
+            let waits_from = moves_from + self.config.seek_average_ns;
+            let passes_from = waits_from + rotation;
+            time = passes_from + transfer;
+            self.work.add(Pass { moves_from, waits_from, passes_from, ends_at: time });
         }
         self.free_at = time;
         self.done.push_back(Done { at: time, tag: command.tag });
@@ -65,8 +67,12 @@ impl Engine for SimpleEngine {
         Some(self.free_at)
     }
 
-    fn work(&self) -> WorkTimes {
-        self.work
+    fn work_by(&self, now: Nanos) -> WorkTimes {
+        self.work.by(now)
+    }
+
+    fn ahead_to(&self, _time: Nanos) -> Option<Box<dyn Engine>> {
+        None
     }
 
     fn audit(&self) {

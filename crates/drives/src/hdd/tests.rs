@@ -328,10 +328,10 @@ fn energy_is_power_times_time() {
     testing::run(&mut disk, Request::read(1, 199_000, 8, None));
     let elapsed = disk.now() - Nanos::from_seconds(1);
     let used = disk.counters().energy.unwrap().since(&before);
-    assert_eq!(used.idle, Picojoules(7_000 * elapsed.0));
-    assert_eq!(used.seek, Picojoules(5_000 * disk.engine.work().seek.0));
-    assert_eq!(used.transfer, Picojoules(2_000 * disk.engine.work().transfer.0));
-    assert!(used.total() < Picojoules(12_000 * elapsed.0));
+    assert_eq!(used.idle, drawn(7_000, elapsed));
+    assert_eq!(used.seek, drawn(5_000, disk.engine.work_by(disk.now()).seek));
+    assert_eq!(used.transfer, drawn(2_000, disk.engine.work_by(disk.now()).transfer));
+    assert!(used.total() < drawn(12_000, elapsed));
 }
 
 #[test]

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 /// The sectors that wait in memory to be written to the disk.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct WriteCache {
     sector_count_max: u64,
     extent_count_max: usize,

@@ -18,10 +18,12 @@ const BOUNDS: [(&str, u64); 22] = [
     ("_ns", 60_000_000_000),
     ("_ppm", 10_000_000),
     ("_percent", 1000),
-    ("milliwatts", 1_000_000_000),
+    // Ten kilowatts, more than a shelf of disks.
+    ("milliwatts", 10_000_000),
     ("millivolts", 1_000_000),
     ("microamperes", 1_000_000_000_000),
-    ("_picojoules", 1_000_000_000_000_000),
+    // A joule: no command and no line takes as much.
+    ("_picojoules", 1_000_000_000_000),
     ("_picojoules_per_byte", 1_000_000_000),
     ("page_bytes", 1 << 24),
     ("unit_bytes", 1 << 24),
@@ -81,6 +83,12 @@ mod tests {
             ("over_provisioning_ppm = 999999999", "at most 10000000"),
             ("link_bytes_per_second = 1000000000000001", "at most 1000000000000000"),
             ("endurance = 9000000000", "at most 4294967296"),
+            ("[power]\nread_line_picojoules = 1000000000001", "`read_line_picojoules` is"),
+            (
+                "[chip_overrides.energy]\nerase_picojoules = 1000000000000000",
+                "`erase_picojoules` is",
+            ),
+            ("[[power.states]]\nmilliwatts = 1000000000", "`milliwatts` is 1000000000, must be at"),
         ] {
             let refused = check(&text.parse().unwrap()).unwrap_err();
             assert!(refused.contains(said), "{text}: {refused}");

@@ -11,6 +11,8 @@
 //! 1. The drive is at work while a command is in flight or a chip works, also for the layer.
 //! 2. While a state is entered the drive draws what it drew before; while one is left it is at work.
 //! 3. What is told at a time is what has passed by then, so that readings only grow.
+//! 4. Of a reading ahead of the drive's own clock, commands of chips that are under way end when they do,
+//!    and the drive rests from then on.
 
 use nandu_base::{Nanos, Picojoules};
 use nandu_device::EnergyParts;
@@ -169,28 +171,38 @@ impl PowerAccount {
     }
 
     fn stand(&mut self, standing: Standing, now: Nanos) {
-        (self.active, self.idle, self.low) = self.times(now);
+        (self.active, self.idle, self.low) = self.times(now, now);
         self.standing = standing;
     }
 
-    /// Time at work, idle time and energy of low-power states by `now`.
-    fn times(&self, now: Nanos) -> (Nanos, Nanos, Picojoules) {
+    /// Time at work, idle time and energy of low-power states by `now`, if what is under way works until
+    /// `works_until`.
+    fn times(&self, now: Nanos, works_until: Nanos) -> (Nanos, Nanos, Picojoules) {
         let (mut active, mut idle, mut low) = (self.active, self.idle, self.low);
-        match self.standing {
-            Standing::Off => {}
-            Standing::Active(since) => active += now.saturating_sub(since),
-            Standing::Idle(since) => {
-                let (rested, drew) = self.config.rest(now.saturating_sub(since));
-                idle += rested;
-                low += drew;
+        let rests_since = match self.standing {
+            Standing::Off => now,
+            Standing::Active(since) => {
+                let end = works_until.clamp(since, now.max(since));
+                active += end - since;
+                end
             }
-        }
+            Standing::Idle(since) => since,
+        };
+        let (rested, drew) = self.config.rest(now.saturating_sub(rests_since));
+        idle += rested;
+        low += drew;
         (active, idle, low)
     }
 
-    /// What the drive has used by `now`; `chips` is their own.
-    pub(super) fn parts(&self, now: Nanos, chips: &ChipEnergy) -> EnergyParts {
-        let (active, idle, low) = self.times(now);
+    /// Whether the drive is at work.
+    pub(super) const fn is_active(&self) -> bool {
+        matches!(self.standing, Standing::Active(_))
+    }
+
+    /// What the drive has used by `now`, if what is under way works until `works_until`; `chips` is their
+    /// own.
+    pub(super) fn parts(&self, now: Nanos, works_until: Nanos, chips: &ChipEnergy) -> EnergyParts {
+        let (active, idle, low) = self.times(now, works_until);
         let config = &self.config;
         let chips = if config.includes_chips { &ChipEnergy::default() } else { chips };
         EnergyParts {

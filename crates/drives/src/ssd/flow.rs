@@ -158,6 +158,16 @@ impl Ssd {
         self.hear_all();
     }
 
+    /// Until when the drive works by `time`, if nothing is asked of it: what chips have begun ends by itself,
+    /// requests may take until then.
+    pub(super) fn works_until(&self, time: Nanos) -> Nanos {
+        if self.has_requests() {
+            return time;
+        }
+        let own = self.events.iter().map(|Reverse((at, ..))| *at).max();
+        self.nand.will_idle_at().max(own.unwrap_or_default()).min(time)
+    }
+
     fn has_events(&self) -> bool {
         !self.events.is_empty() || self.nand.next_event().is_some()
     }

@@ -365,8 +365,13 @@ impl Device for Ssd {
     }
 
     fn energy_by(&self, time: Nanos) -> Option<EnergyParts> {
+        let power = self.power.as_ref()?;
         let now = time.max(self.clock.now());
-        self.power.as_ref().map(|power| power.parts(now, &self.nand.chip_energy()))
+        let works_until = match now > self.clock.now() && power.is_active() {
+            true => self.works_until(now),
+            false => now,
+        };
+        Some(power.parts(now, works_until, &self.nand.chip_energy()))
     }
 }
 

@@ -17,6 +17,7 @@
 //! without work, at 1.
 //!
 //! 1. The arithmetic is that of `nandu_energy::model`; what it is applied to stands in the experiment.
+//! 2. Every figure that follows is a number: figures that lead to none, or to an infinite one, are refused.
 
 use super::Measurement;
 use super::bench::Bench;
@@ -136,6 +137,23 @@ impl Energy {
         series
     }
 
+    /// Checks that rho is above 0, also rounded, and invariant 2.
+    fn check_arithmetic(&self) -> Result<(), String> {
+        let (rho, used) = (self.rho(), self.rho_used());
+        if !(used.is_finite() && used > 0.0) {
+            return Err(match self.rho_places {
+                Some(places) => {
+                    format!("`rho_places` is {places}, which makes {used} of rho = {rho}")
+                }
+                None => format!("`idle_kwh`: rho is {rho}, must be above 0"),
+            });
+        }
+        let infinite = |series: &Series| series.points.iter().any(|(_, value)| !value.is_finite());
+        self.arithmetic().into_iter().find(infinite).map_or(Ok(()), |series| {
+            Err(format!("`measured`: `{}` is no finite number with these figures", series.name))
+        })
+    }
+
     /// Names of drives that are simulated idle.
     fn idle_drives(&self) -> Vec<&str> {
         self.simulated.iter().flat_map(|mix| mix.drives.keys()).map(String::as_str).collect()
@@ -188,6 +206,7 @@ impl Measurement for Energy {
                 above_zero("kwh", run.kwh)?;
             }
         }
+        self.check_arithmetic()?;
         self.simulated.as_ref().map_or(Ok(()), |mix| {
             if mix.drives.is_empty() {
                 return Err("`simulated` has no `drives`; name at least one".into());
@@ -297,6 +316,14 @@ mod tests {
         };
         assert!(wrong("['flash', 'disk']", "['flash', 'tape']").contains("`tape`"));
         assert!(wrong("kwh = 0.085", "kwh = 0").contains("`kwh` is 0"));
+        // Less than half as much idle is no rho without a place behind the point.
+        let text = TEXT.replace("rho_places = 2", "rho_places = 0").replace("= 0.053", "= 0.02");
+        let kind: Energy = toml::from_str(&text).unwrap();
+        assert!(kind.check().unwrap_err().starts_with("`rho_places` is 0, which makes 0 of rho"));
+        assert!(wrong("idle_kwh = 0.053", "idle_kwh = 1e-320").contains("`rho_places`"));
+        let far =
+            wrong("operation_count = 72240, kwh = 0.085", "operation_count = 1e300, kwh = 1e-300");
+        assert!(far.contains("no finite number"), "{far}");
         assert!(
             wrong("{ io = { operation_count = 22810", "{ idle = { operation_count = 1")
                 .contains("idle")

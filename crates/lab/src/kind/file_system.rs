@@ -51,6 +51,8 @@ const REQUESTS_BETWEEN_LOOKS: u64 = 4096;
 const SETTLING: Nanos = Nanos::from_seconds(10);
 /// 8,766 hours.
 pub(super) const YEAR_SECONDS: f64 = 8766.0 * 3600.0;
+/// A second: no kernel takes as long to copy a page.
+const PAGE_COPY_NS_MAX: u64 = 1_000_000_000;
 /// The unit of formulas that the paper prints.
 const MICROS: f64 = 1e6;
 
@@ -220,6 +222,13 @@ impl FileSystem {
         }
         if !files.is_sorted() {
             return wrong("`file_bytes` rises".into());
+        }
+        if files[0].0 == 0 {
+            return wrong("`file_bytes` has a file of 0 B; each must hold a block".into());
+        }
+        if variant.page_copy_ns > PAGE_COPY_NS_MAX {
+            let (found, most) = (variant.page_copy_ns, PAGE_COPY_NS_MAX);
+            return wrong(format!("`page_copy_ns` is {found}, must be at most {most}"));
         }
         for block in blocks {
             if block.0 == 0 || !block.0.is_multiple_of(PAGE_BYTES) {
@@ -554,6 +563,19 @@ mod tests {
             }
         }
         all
+    }
+
+    #[test]
+    fn figures_that_no_run_could_take_are_named() {
+        for (from, to, said) in [
+            ("['8MiB', '16MiB']", "['0B']", "`file_bytes` has a file of 0 B"),
+            ("page_copy_ns = 5000", "page_copy_ns = 9000000000000000000", "`page_copy_ns` is 9"),
+            ("page_copy_ns = 5000", "page_copy_ns = 4611686018427387904", "`page_copy_ns` is 46"),
+        ] {
+            let kind: FileSystem = toml::from_str(&SMALL.replace(from, to)).unwrap();
+            let refused = kind.check().unwrap_err();
+            assert!(refused.contains(said), "{to}: {refused}");
+        }
     }
 
     #[test]

@@ -20,7 +20,8 @@
 //! 1. All mappings, drives and variants get the same transactions, which follow from the seed, size and mix.
 //! 2. The mixes of a size come one after the other to one database, by their share of writers. The pool is
 //!    empty at the start of each, and so is the page cache before the drive, if there is one.
-//! 3. What a client does takes no time but the drive's, and `processor`; all compute at once.
+//! 3. What a client does takes no time but the drive's, and `processor`; all compute at once, or as many as
+//!    the drive's host has cores.
 
 use super::Measurement;
 use super::bench::{Bench, LOCAL};
@@ -256,7 +257,8 @@ impl TpoxMix {
         let plan = Plan {
             operation_count: self.transaction_count,
             client_count,
-            core_count: client_count,
+            // On the host's cores, where there is one: its processor draws what those do.
+            core_count: client_count.min(host.map_or(u32::MAX, |host| host.power.core_count)),
             processor_time: variant.processor.unwrap_or_default(),
             think_time: Nanos::ZERO,
             switch_kind: SwitchKind::default(),
@@ -445,5 +447,37 @@ struct StoreWatch<'a, 'b>(&'a Bench<'b>);
 impl TpoxObserver for StoreWatch<'_, '_> {
     fn is_cancelled(&self) -> bool {
         self.0.observer.is_cancelled()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Unwatched;
+
+    #[test]
+    fn clients_compute_on_the_cores_of_the_host_whose_processor_draws_its_most_at_the_most() {
+        let text = "mappings = ['prefix']\nsizes = ['1MB']\nmixes = [0]\ntransaction_count = 200\n\
+                    hosts = { flash = 's004-flash' }\n\
+                    [drives.flash]\nbase = 'sim:supertalent-duradrive'\ncapacity = '128MiB'\n\
+                    [variants.many]\nclients = 16\nprocessor = '10ms'\n";
+        let kind: TpoxMix = toml::from_str(text).unwrap();
+        assert_eq!(kind.check(), Ok(()));
+        let mut bench = Bench {
+            seed: 1,
+            local: None,
+            local_subject: None,
+            observer: &mut Unwatched,
+            notes: Vec::new(),
+            power: nandu_device::PowerLog::default(),
+        };
+        let found = kind.run_step(1, &mut bench).unwrap();
+        let value = |what: &str| {
+            let name = format!("flash.many.prefix.readers.{what}");
+            found.iter().find(|series| series.name == name).unwrap().points[0].1
+        };
+        // Two cores, 10 ms for each: 43 W of the machine and 45 of its processor, the drive 0.9 at most.
+        assert!((100.0..=200.0).contains(&value("tps")), "{}", value("tps"));
+        assert!((70.0..=88.9).contains(&value("watts")), "{}", value("watts"));
     }
 }

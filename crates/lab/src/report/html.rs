@@ -385,6 +385,9 @@ fn experiment(html: &mut String, Found { outcome, meta, state }: &Found, colours
     for note in &outcome.notes {
         let _ = writeln!(html, "<p class=\"note\">Note: {}</p>", prose(note));
     }
+    for line in outcome.energy_lines() {
+        let _ = writeln!(html, "<p class=\"note\">{}</p>", escape(&line));
+    }
     if let State::Stale(why) = state {
         let _ = writeln!(html, "<p class=\"stale\">Stale: {}.</p>", escape(why));
     }

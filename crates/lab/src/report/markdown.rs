@@ -3,7 +3,7 @@
 use super::number;
 use crate::outcome::{Cell, Grid, Outcome};
 
-/// Title, tables, verdicts and notes of an outcome.
+/// Title, tables, verdicts, notes and energy of an outcome.
 #[must_use]
 pub fn outcome(outcome: &Outcome) -> String {
     let mut text = format!("# {}\n\n{}\n", outcome.title, outcome.question);
@@ -24,6 +24,13 @@ pub fn outcome(outcome: &Outcome) -> String {
     }
     for note in &outcome.notes {
         text.push_str(&format!("- {note}\n"));
+    }
+    let energy = outcome.energy_lines();
+    if !energy.is_empty() {
+        text.push_str("\n## Energy\n\n");
+    }
+    for line in energy {
+        text.push_str(&format!("- {line}\n"));
     }
     text
 }

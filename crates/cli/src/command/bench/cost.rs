@@ -8,6 +8,7 @@
 //!
 //! 1. Nothing is made up: what no model and no meter tells is absent, and `meter` is `none`.
 //! 2. Meters are for runs on this machine's clock; a simulated drive's time is its own.
+//! 3. Who is in `energy` is told beside it, and so is a processor that worked longer than the host's can.
 
 use crate::failure::Failure;
 use crate::output::Output;
@@ -53,6 +54,10 @@ pub(super) struct CostRun<'a> {
 pub(super) struct Cost {
     /// The model of the machine.
     host: Option<String>,
+    /// Whose joules are in `energy`: `drives`, `host`.
+    energy_of: Vec<&'static str>,
+    /// Where the model of the host does not fit what ran: how, and what was counted.
+    host_note: Option<String>,
     /// What a meter told.
     meter: MeterReport,
     /// Why a meter told nothing that should have.
@@ -89,6 +94,11 @@ impl CostArguments {
 }
 
 impl CostWatch {
+    /// The model of the machine, if there is one.
+    pub(super) const fn host(&self) -> Option<&Host> {
+        self.host.as_ref()
+    }
+
     /// The run begins now.
     pub(super) fn begin(&self) -> CostRun<'_> {
         let meters = !self.is_virtual && self.file.is_none();
@@ -116,14 +126,18 @@ impl CostRun<'_> {
         let now = Nanos(self.stopwatch.nanos());
         let processor = cpu_time().total().saturating_sub(self.processor_before);
         let count = outcome.operation_count;
+        let mut energy_of: Vec<_> = outcome.energy.iter().map(|_| "drives").collect();
+        let mut host_note = None;
         if let Some(host) = &self.watch.host {
+            energy_of.push("host");
             let busy = match self.watch.is_virtual {
-                true => Nanos(plan.processor_time.0.saturating_mul(count)),
+                true => Nanos(plan.processor_time.0.saturating_mul(computed(outcome))),
                 false => processor,
             };
             let drives = outcome.energy.take().unwrap_or_else(|| {
                 EnergyReport::of_model(&EnergyParts::default(), Nanos(outcome.elapsed_ns), count)
             });
+            host_note = too_busy(host, drives.seconds, busy);
             outcome.energy = Some(host.with_drives(drives, ProcessorUse { busy }, count));
         }
         let (told, trouble) = match &self.watch.file {
@@ -135,7 +149,8 @@ impl CostRun<'_> {
         };
         let meter =
             told.map_or(MeterReport::Nothing("none"), |report| MeterReport::Told(Box::new(report)));
-        Cost { host: self.watch.host.as_ref().map(|host| host.name.clone()), meter, trouble }
+        let host = self.watch.host.as_ref().map(|host| host.name.clone());
+        Cost { host, energy_of, host_note, meter, trouble }
     }
 
     fn read(&self, file: &Path, now: Nanos, count: u64) -> Result<EnergyReport, MeterError> {
@@ -149,10 +164,14 @@ impl Cost {
     /// Tells what the run cost, a line for each who told it.
     pub(super) fn tell(&self, outcome: &Outcome, output: &Output) -> Result<(), Failure> {
         if let Some(energy) = &outcome.energy {
-            let of_drive = outcome.energy_pj.is_some();
-            let without =
-                if of_drive { "" } else { "; the drive, which tells nothing, is not in it" };
+            let without = match self.energy_of.contains(&"drives") {
+                true => "",
+                false => "; the drive, which tells nothing, is not in it",
+            };
             output.line(&format!("energy, {}{without}", energy.line()))?;
+        }
+        if let Some(note) = &self.host_note {
+            output.line(&format!("energy of the host: {note}"))?;
         }
         if let MeterReport::Told(energy) = &self.meter {
             output.line(&format!("energy, {}", energy.line()))?;
@@ -160,10 +179,37 @@ impl Cost {
         Ok(())
     }
 
+    /// What a meter told.
+    pub(super) fn meter(&self) -> Option<&EnergyReport> {
+        match &self.meter {
+            MeterReport::Told(energy) => Some(energy),
+            MeterReport::Nothing(_) => None,
+        }
+    }
+
     /// Whether the meter told what it should.
     pub(super) fn check(&self) -> Result<(), Failure> {
         self.trouble.as_ref().map_or(Ok(()), |trouble| Err(wrong("--meter", trouble)))
     }
+}
+
+/// How often the processor was wanted: for operations of clients and what servers did for them.
+fn computed(outcome: &Outcome) -> u64 {
+    outcome.operations.iter().map(|operation| operation.latency_ns.count).sum()
+}
+
+/// What is to be said of a processor that worked for `busy` of so many seconds, which the host's cannot.
+fn too_busy(host: &Host, seconds: f64, busy: Nanos) -> Option<String> {
+    // Clocks of threads and of the machine differ a little.
+    let is_so = busy.as_seconds_f64() > host.busy_seconds_max(seconds) * 1.01;
+    is_so.then(|| {
+        format!(
+            "{:.2} cores were at work, {} has {}; counted as all of these at work",
+            busy.as_seconds_f64() / seconds,
+            host.name,
+            host.power.core_count
+        )
+    })
 }
 
 fn wrong(option: &str, error: &dyn std::fmt::Display) -> Failure {

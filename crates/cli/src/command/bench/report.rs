@@ -70,7 +70,7 @@ fn outcome_of(report: &YcsbReport<'_>) -> Outcome {
         series: series_of(report),
         published: Vec::new(),
         notes: Vec::new(),
-        energy: report.outcome.energy.iter().map(energy_of).collect(),
+        energy: report.outcome.energy.iter().chain(report.cost.meter()).map(energy_of).collect(),
     }
 }
 

@@ -102,10 +102,10 @@ struct TpccBenchReport<'a> {
 /// Makes a database, loads it, has clients work on it, checks it, and tells what came of it.
 pub(super) fn run(arguments: &TpccArguments, context: &Context) -> Result<(), Failure> {
     let tpcc = arguments.scale.tpcc(arguments.warehouses, arguments.run.seed)?;
-    let plan = arguments.run.plan(arguments.transactions);
+    let cost_watch = arguments.run.cost_watch()?;
+    let plan = arguments.run.plan(arguments.transactions, cost_watch.host());
     check_times(&plan)?;
     let settings = settings_of(&arguments.run)?;
-    let cost_watch = arguments.run.cost_watch()?;
     let growth_bytes = arguments.transactions.saturating_mul(GROWTH_BYTES);
     let load_bytes = tpcc.expected_bytes().saturating_add(growth_bytes);
     let place = arguments.run.place(load_bytes, &settings, &context.interrupt)?;

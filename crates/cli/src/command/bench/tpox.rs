@@ -134,13 +134,13 @@ struct DocumentReport {
 /// Makes a database, stores the documents, has clients work on them, and tells what came of it.
 pub(super) fn run(arguments: &TpoxArguments, context: &Context) -> Result<(), Failure> {
     let tpox = Tpox::new(arguments.size.0, arguments.run.seed)?;
-    let plan = arguments.run.plan(arguments.transactions);
+    let cost_watch = arguments.run.cost_watch()?;
+    let plan = arguments.run.plan(arguments.transactions, cost_watch.host());
     check_times(&plan)?;
     let settings = settings_of(&arguments.run)?;
     let text_bytes = TpoxCollection::ALL.map(|collection| tpox.expected_bytes(collection));
     // The largest mapping of the largest collection has five quarters of its text.
     let load_bytes = text_bytes.iter().sum::<u64>() / 4 * 5;
-    let cost_watch = arguments.run.cost_watch()?;
     let place = arguments.run.place(load_bytes, &settings, &context.interrupt)?;
     let database = place.database();
     let mix = TpoxRun {
@@ -163,7 +163,7 @@ pub(super) fn run(arguments: &TpoxArguments, context: &Context) -> Result<(), Fa
         // What is new has numbers by client, so only one load may make some.
         let seed = mix.seed.wrapping_add(1);
         let queries = TpoxRun { seed, write_percent: 0, ..mix }.start();
-        let plan = arguments.run.plan(arguments.warm_up);
+        let plan = arguments.run.plan(arguments.warm_up, cost_watch.host());
         at_work(&place, Arc::new(queries), plan, &progress, None)?;
     }
     progress.step_done();

@@ -129,13 +129,13 @@ pub(super) struct YcsbReport<'a> {
 /// Makes a database, loads it, has clients work on it, and tells what came of it.
 pub(super) fn run(arguments: &YcsbArguments, context: &Context) -> Result<(), Failure> {
     let ycsb = arguments.ycsb();
-    let plan = arguments.run.plan(arguments.operations);
+    let cost_watch = arguments.run.cost_watch()?;
+    let plan = arguments.run.plan(arguments.operations, cost_watch.host());
     check_times(&plan)?;
     let settings = settings_of(&arguments.run)?;
     if let Some(directory) = &arguments.out {
         crate::output::check_folder(directory)?;
     }
-    let cost_watch = arguments.run.cost_watch()?;
     let place = arguments.run.place(arguments.load_bytes(), &settings, &context.interrupt)?;
     let database = place.database();
     let progress = Progress::new(context, 2);
