@@ -225,7 +225,7 @@ fn a_detailed_disk_uses_the_power_of_each_state_times_its_time_at_any_depth() {
         let mut rng = Rng::new(8);
         let (count, sectors) = (1000_u64, 128_u32);
         let places: Vec<u64> = (0..count).map(|_| rng.below(1_900_000)).collect();
-        let read = |id: u64| Request::read(id, places[id as usize], sectors, None);
+        let read = |id: u64| Request::read(id, places[nandu_base::to_index(id)], sectors, None);
         let ended = keep_busy(&mut *disk, depth, (0..count).map(read).collect());
         // Requests end in the order in which the arm came to them.
         let (mut seeks, mut arm) = (0.0, 0.0);
