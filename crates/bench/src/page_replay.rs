@@ -91,11 +91,11 @@ pub struct ReplayOutcome {
     pub counts: ReplayCounts,
     /// Requests that read.
     pub read_count: u64,
-    /// Their bytes.
+    /// Bytes that those reads asked for.
     pub read_bytes: u64,
     /// Requests that wrote.
     pub write_count: u64,
-    /// Their bytes.
+    /// Bytes that those writes carried.
     pub written_bytes: u64,
     /// Flushes of the device.
     pub flush_count: u64,

@@ -176,7 +176,7 @@ fn what_is_no_graph_is_told_with_its_place_and_leaves_nothing() {
         ("graph bfs empty", "empty: it has no edge"),
         ("graph bfs loop.txt --self-loops refuse", "loop.txt:2: the edge leads from node 2"),
         ("graph bfs far.txt", "far.txt:1: node 999999999999 makes"),
-        ("graph bfs good.txt --source 9", "none is number 9"),
+        ("graph bfs good.txt --source 9", "--source 9: good.txt has 3 nodes"),
         ("graph bfs good.txt --source 9 --nodes 9", "of --nodes 9, counted from 0, none has"),
         ("graph bfs good.txt --nodes 2", "good.txt:2: there is no node 2"),
         ("graph bfs odd.u64", "odd.u64, at byte 16: the file ends after 8 of the 16"),

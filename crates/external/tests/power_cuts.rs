@@ -43,7 +43,7 @@ fn cut_after_notes<N: Clone>(
     let geometry = Geometry { sector_bytes: 512, sector_count: (8 << 20) / 512 };
     let memory = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
     let drive: Drive = SharedDevice::new(FaultyDevice::new(memory, FaultPlan::default()));
-    let mut io = io_of(DeviceVolume::format(Box::new(drive.clone())).unwrap());
+    let mut io = io_of(DeviceVolume::format(Box::new(drive.clone())).expect("the device is empty"));
     let (mut rng, mut last) = (Rng::new(seed), None);
     for cut_count in 0..CUTS_MAX {
         // Whoever goes on may first note what it began with.
@@ -76,7 +76,7 @@ fn cut_after_notes<N: Clone>(
         drive.lock().set_plan(FaultPlan::default());
         drive.lock().power_on();
         drive.forget_completions();
-        io = io_of(DeviceVolume::open(Box::new(drive.clone())).unwrap());
+        io = io_of(DeviceVolume::open(Box::new(drive.clone())).expect("a volume was made there"));
         last = noted;
     }
     panic!("no run comes to its end");

@@ -101,7 +101,7 @@ pub enum PageEvent {
 pub struct PageRecord {
     /// When it was asked for, on the engine's clock.
     pub at: Nanos,
-    /// What happens.
+    /// What happens to which page.
     pub event: PageEvent,
     /// The number of the file.
     pub file: u16,

@@ -57,9 +57,9 @@ pub struct PageWriteStatistics {
     pub written_page_count: u64,
     /// From the first record to the last, in nanoseconds.
     pub duration_ns: u64,
-    /// Page reads.
+    /// Page reads of all files.
     pub read_count: u64,
-    /// Page writes.
+    /// Page writes of all files.
     pub write_count: u64,
     /// Calls in which they were written.
     pub write_call_count: u64,
@@ -98,7 +98,7 @@ pub struct ChangedStatistics {
     pub p90_bytes: u64,
     /// Of a hundred 99.
     pub p99_bytes: u64,
-    /// The most.
+    /// The most that one write changed.
     pub max_bytes: u64,
     /// Mean number of ranges.
     pub mean_range_count: f64,
@@ -148,7 +148,7 @@ pub struct HottestShare {
     pub write_share: f64,
 }
 
-/// One file.
+/// What happened to one file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FileStatistics {
     /// Its number in the trace.
@@ -157,9 +157,9 @@ pub struct FileStatistics {
     pub name: Option<String>,
     /// Pages that it had at first, or that were touched.
     pub page_count: u64,
-    /// Page reads.
+    /// Page reads of this file.
     pub read_count: u64,
-    /// Page writes.
+    /// Page writes of this file.
     pub write_count: u64,
     /// Mean bytes that a write of a page that was not new changed.
     pub mean_changed_bytes: f64,
@@ -185,7 +185,7 @@ struct FileState {
     changed_count: u64,
 }
 
-/// Both readings.
+/// Log space by both readings.
 struct Survey {
     pages: FixedHashMap<(u16, u32), PageState>,
     files: FixedHashMap<u16, FileState>,

@@ -254,7 +254,7 @@ impl RunArguments {
             None => self.directory(settings)?,
         };
         // Not before: until here the program may end at once, and would leave what was begun.
-        Ok(Place { site, record: RefCell::new(self.record.pending()?) })
+        Ok(Place { site, record: RefCell::new(self.record.pending(interrupt)?) })
     }
 
     fn drive(

@@ -100,9 +100,24 @@ impl OutFile {
         }
     }
 
+    /// Bytes that are in it; none of a pipe.
+    pub(crate) fn byte_count(&self) -> u64 {
+        self.file.metadata().map_or(0, |metadata| metadata.len())
+    }
+
     /// The same place to write, for another thread.
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         Ok(Self { file: self.file.try_clone()?, waits: self.waits.clone() })
+    }
+}
+
+impl Write for OutFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        (&*self).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        (&*self).flush()
     }
 }
 

@@ -49,7 +49,7 @@ const HEATING_BYTES: u64 = 128 << 10;
 const REQUESTS_BETWEEN_LOOKS: u64 = 4096;
 /// So long a drive is left alone before a point.
 const SETTLING: Nanos = Nanos::from_seconds(10);
-/// 8,766 hours.
+/// A year of 8,766 hours, in seconds.
 pub(super) const YEAR_SECONDS: f64 = 8766.0 * 3600.0;
 /// A second: no kernel takes as long to copy a page.
 const PAGE_COPY_NS_MAX: u64 = 1_000_000_000;

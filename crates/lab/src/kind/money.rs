@@ -69,7 +69,7 @@ pub struct PricedSet {
     pub cents: u64,
 }
 
-/// Two prices.
+/// Two prices of which one is divided by the other.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quotient {

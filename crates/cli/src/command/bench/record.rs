@@ -5,14 +5,14 @@
 //! 2. The file is there as a whole or not at all: of a run that was stopped there is none.
 
 use crate::failure::Failure;
-use crate::output::{OutputFiles, Unfinished, cannot_write};
+use crate::interrupt::Interrupt;
+use crate::output::{OutFile, OutputFiles, Unfinished, cannot_write};
 use crate::progress::Progress;
 use clap::Args;
 use nandu::Database;
 use nandu_base::ByteCount;
 use nandu_bench::PageRecorder;
 use nandu_bench::page_recorder::RecordedCounts;
-use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub(super) struct PendingRecord {
 
 /// A trace that is being written.
 pub(super) struct Recording {
-    recorder: Arc<PageRecorder<BufWriter<File>>>,
+    recorder: Arc<PageRecorder<BufWriter<OutFile>>>,
     pending: PendingRecord,
 }
 
@@ -50,9 +50,9 @@ impl RecordArguments {
     }
 
     /// The trace that is wanted, if one is.
-    pub(super) fn pending(&self) -> Result<Option<PendingRecord>, Failure> {
+    pub(super) fn pending(&self, interrupt: &Interrupt) -> Result<Option<PendingRecord>, Failure> {
         let begin = |path: &PathBuf| {
-            let (file, files) = (self.files.begin(path)?, self.files);
+            let (file, files) = (self.files.begin(path, interrupt)?, self.files);
             Ok(PendingRecord { file, path: path.clone(), keeps_bytes: self.record_bytes, files })
         };
         self.record.as_ref().map(begin).transpose()
@@ -75,7 +75,7 @@ impl Recording {
     pub(super) fn finish(self, database: &Database, progress: &Progress) -> Result<(), Failure> {
         let (_, counts) = self.recorder.finish(database)?;
         let PendingRecord { file, path, files, .. } = self.pending;
-        let byte_count = file.as_file().metadata().map_or(0, |metadata| metadata.len());
+        let byte_count = file.as_file().byte_count();
         files.finish(file, &path)?;
         let RecordedCounts { read_count, write_count, sync_count } = counts;
         progress.note(&format!(
