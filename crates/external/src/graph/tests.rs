@@ -309,7 +309,8 @@ fn room_that_edges_give_back_is_room_for_a_graph() {
     drop(runs);
     // Edges that memory holds are not written.
     let sort = |edge_count, bytes| Graph::check_sorting_room(&store, edge_count, bytes);
-    let fits = free_bytes / 32;
+    // Some of it went to the volume's own, or to the ends of blocks.
+    let fits = free_bytes / 40;
     assert_eq!((sort(1000, 32_000), sort(fits, 0)), (Ok(()), Ok(())));
     let refused = sort(fits * 2, 32_000).unwrap_err().to_string();
     assert!(refused.contains(&format!("sorting {} edges would take", fits * 2)), "{refused}");
