@@ -62,14 +62,15 @@ impl Retries {
         })
     }
 
-    /// As [`Self::transact`], where `body` says how the transaction ends.
+    /// As [`Self::transact`], where `body` says how the transaction ends. It is done again, too, where what
+    /// it reads was not kept for so long; that is counted in `too_old_count`.
     ///
     /// # Errors
     /// As there.
     pub(crate) fn transact_unless<T>(
         &mut self,
-        database: &Database,
-        isolation: Isolation,
+        too_old_count: &mut u64,
+        (database, isolation): (&Database, Isolation),
         mut body: impl FnMut(&mut WriteTransaction<'_>) -> Result<End<T>, BenchError>,
     ) -> Result<T, BenchError> {
         let attempt = |write: &mut WriteTransaction<'_>| match body(write) {
@@ -78,6 +79,10 @@ impl Retries {
             Err(error) => Err(Stop::Failed(error)),
         };
         let answer = database.transact_while(isolation, attempt, |stop| match stop {
+            Stop::Failed(BenchError::Storage(StorageError::SnapshotTooOld { .. })) => {
+                *too_old_count += 1;
+                true
+            }
             Stop::Failed(error) if error.is_transient() => {
                 self.count(error);
                 true

@@ -7,6 +7,7 @@
 use super::rows::{Fetched, fetch_all, fetch_to_change, integer_of, missing};
 use super::{DeliveryInput, DeliveryOutput, TpccCounts};
 use crate::error::BenchError;
+use crate::retries::End;
 use nandu_load::TpccTable;
 use nandu_load::tpcc::DISTRICT_COUNT;
 use nandu_load::tpcc::schema::{customer, new_order, order_line, orders};
@@ -23,9 +24,10 @@ pub(super) fn delivery(
     input: &DeliveryInput,
     counts: &mut TpccCounts,
 ) -> Result<DeliveryOutput, BenchError> {
-    let orders = counts.retries.transact(database, isolation, |write| {
+    let orders = counts.transact((database, isolation), |write| {
         let deliver = |district| deliver(write, input, district);
-        (1..=i64::from(DISTRICT_COUNT)).map(deliver).collect::<Result<Vec<_>, _>>()
+        let orders = (1..=i64::from(DISTRICT_COUNT)).map(deliver);
+        orders.collect::<Result<Vec<_>, _>>().map(End::Commit)
     })?;
     let delivered_count = orders.iter().flatten().count() as u64;
     counts.delivered_order_count += delivered_count;

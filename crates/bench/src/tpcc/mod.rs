@@ -39,8 +39,8 @@ pub use output::{
 };
 
 use crate::error::BenchError;
-use crate::retries::Retries;
-use nandu_storage::database::{Isolation, Tables};
+use crate::retries::{End, Retries};
+use nandu_storage::database::{Isolation, Tables, WriteTransaction};
 use nandu_storage::{Database, StorageError};
 use serde::Serialize;
 
@@ -58,7 +58,7 @@ pub struct TpccCounts {
     /// Transactions that were done again.
     #[serde(flatten)]
     pub retries: Retries,
-    /// Looks that were begun again, since what they saw was not kept for so long.
+    /// Looks and transactions that were begun again, since what they read was not kept for so long.
     pub snapshot_retry_count: u64,
     /// New orders that were committed.
     pub new_order_count: u64,
@@ -77,6 +77,15 @@ pub struct TpccCounts {
 }
 
 impl TpccCounts {
+    /// Runs a transaction, as often as it takes.
+    fn transact<T>(
+        &mut self,
+        place: (&Database, Isolation),
+        body: impl FnMut(&mut WriteTransaction<'_>) -> Result<End<T>, BenchError>,
+    ) -> Result<T, BenchError> {
+        self.retries.transact_unless(&mut self.snapshot_retry_count, place, body)
+    }
+
     fn add(&mut self, other: &Self) {
         self.retries.add(&other.retries);
         self.snapshot_retry_count += other.snapshot_retry_count;

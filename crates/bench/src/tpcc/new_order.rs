@@ -34,7 +34,7 @@ pub(super) fn new_order(
     input: &NewOrderInput,
     counts: &mut TpccCounts,
 ) -> Result<NewOrderOutput, BenchError> {
-    let output = counts.retries.transact_unless(database, isolation, |write| {
+    let output = counts.transact((database, isolation), |write| {
         let output = attempt(write, input)?;
         Ok(match output.is_rolled_back {
             true => End::RollBack(output),

@@ -3,6 +3,7 @@
 use super::rows::{Fetched, fetch_to_change, find_customer};
 use super::{PaymentInput, PaymentOutput, Person, TpccCounts};
 use crate::error::BenchError;
+use crate::retries::End;
 use nandu_load::TpccTable;
 use nandu_load::tpcc::schema::{customer, district, warehouse};
 use nandu_storage::Database;
@@ -20,7 +21,8 @@ pub(super) fn payment(
     input: &PaymentInput,
     counts: &mut TpccCounts,
 ) -> Result<PaymentOutput, BenchError> {
-    let output = counts.retries.transact(database, isolation, |write| attempt(write, input))?;
+    let output =
+        counts.transact((database, isolation), |write| attempt(write, input).map(End::Commit))?;
     counts.remote_payment_count += u64::from(input.customer_warehouse != input.warehouse);
     Ok(output)
 }
