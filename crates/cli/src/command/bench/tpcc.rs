@@ -30,8 +30,8 @@ const CLIENTS_PER_SERVER: u32 = 5;
 #[command(after_help = "\
 Examples:
   nandu bench tpcc                     one warehouse and client on this disk
-  nandu bench tpcc --warehouses 10 --clients 50 --transactions 100000 \\
-      --memory 100MiB --device sim:nvme-tlc-2024
+  nandu bench tpcc --warehouses 2 --clients 10 --memory 100MiB \\
+      --device sim:nvme-tlc-2024
   nandu bench tpcc --clients 10 --terminal-times --transactions 1000 \\
       --device sim:wd2000jb
                                        ten users who type and think
