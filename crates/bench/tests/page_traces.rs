@@ -166,8 +166,11 @@ fn a_replay_ends_with_the_pages_of_the_database() {
         assert_eq!((counts.read_count, counts.write_count), (pool.read_count, pool.write_count));
         assert!(counts.write_count > 20 && counts.sync_count > 0, "{counts:?}");
         assert_ne!(before, after, "pages have changed");
+        // Files of a log have no length, so nobody says which pages there were before, and a replay has zeros there.
+        let has_lengths = kind == PropagationKind::InPlace;
+        let wanted = if has_lengths { after.clone() } else { Images::new() };
         for other in kinds {
-            let (outcome, pages) = replayed(&trace, other, &before, &after);
+            let (outcome, pages) = replayed(&trace, other, &before, &wanted);
             let differing = pages.iter().filter(|&(address, page)| after[address] != *page).count();
             assert_eq!(differing, 0, "{workload:?}, seed {seed}, from {kind:?} to {other:?}");
             assert_eq!(outcome.counts.page_write_count, counts.write_count);

@@ -49,10 +49,10 @@ const RUNS: [(&str, &str); 83] = [
     ("bench tpcc", "bench tpcc --scale 100,10 --transactions 40 --device sim:nvme-tlc-2024"),
     (
         "bench ycsb",
-        "bench ycsb --records 900 --operations 600 --memory 256KiB --device sim:nvme-tlc-2024 --record pages",
+        "bench ycsb --records 900 --operations 600 --memory 256KiB --device sim:nvme-tlc-2024 --record page-trace",
     ),
-    ("trace stat", "trace stat pages --log-space 20"),
-    ("trace replay", "trace replay pages --device sim:nvme-tlc-2024"),
+    ("trace stat", "trace stat page-trace --log-space 20"),
+    ("trace replay", "trace replay page-trace --device sim:nvme-tlc-2024"),
     (
         "choose",
         "choose --workload a --records 1000 --operations 100 --drives nvme-tlc-2024,wd2000jb,hama",

@@ -62,10 +62,10 @@ fn a_limit_on_memory_is_an_error_that_says_what_is_too_large() {
     // first, if the thread that listens for Ctrl-C has reserved its own 64 MiB by then.
     let (database, pool) = ("a database takes 72 MiB of memory", "a buffer pool of 64 MiB");
     for (arguments, limit, what) in [
-        (&CREATE[..], "-v 60000", &[database][..]),
+        (&CREATE[..], "-v 68000", &[database][..]),
         (&compact, "-v 130000", &[pool, database]),
         (&backup, "-v 130000", &[pool, database]),
-        (&get, "-v 60000", &[database]),
+        (&get, "-v 68000", &[database]),
     ] {
         let (code, said) = end_under(directory, limit, arguments);
         assert_eq!(code, Some(2), "{arguments:?}: {said}");

@@ -46,6 +46,7 @@ const OTHERS: &[&str] = &[
     "Ordering",
     "Path",
     "PathBuf",
+    "Range",
     "Result",
     "Self",
     "String",

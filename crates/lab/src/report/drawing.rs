@@ -348,15 +348,22 @@ fn marker(body: &mut String, (x, y): (f64, f64), look: Look, is_published: bool,
     let radius = if is_published { 5.0 } else { 3.2 };
     let words =
         if words.is_empty() { String::new() } else { format!("<title>{}</title>", escape(words)) };
-    if look.is_square {
+    // Pages over all results have thousands of them, so they are short, and stand one beside the other.
+    let _ = if look.is_square {
         let (x, y, width) = (x - radius, y - radius, 2.0 * radius);
-        let _ = writeln!(
-            body,
-            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width}\" height=\"{width}\">{words}</rect>"
-        );
+        let square = format!("<path d=\"M{x:.1} {y:.1}h{width}v{width}h-{width}z\"");
+        write!(body, "{}", element(&square, "path", &words))
     } else {
-        let _ =
-            writeln!(body, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\">{words}</circle>");
+        let circle = format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\"");
+        write!(body, "{}", element(&circle, "circle", &words))
+    };
+}
+
+/// An element with what is in it, or without an end of its own.
+fn element(start: &str, name: &str, content: &str) -> String {
+    match content {
+        "" => format!("{start}/>"),
+        content => format!("{start}>{content}</{name}>"),
     }
 }
 
