@@ -84,7 +84,13 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
         "predicted_over_taken": told,
         "rounds": runs,
     });
-    kept::store(&root.join(out), "predictions.json", &kept)
+    kept::store(&root.join(out), "predictions.json", &without_place(&kept, root)?)
+}
+
+/// The same, with places below the repository told from there: where it lies is nobody's business.
+fn without_place(kept: &Value, root: &Path) -> Result<Value, String> {
+    let text = kept.to_string().replace(&format!("{}/", root.display()), "");
+    serde_json::from_str(&text).map_err(|error| error.to_string())
 }
 
 fn command_line(options: &Options) -> String {
@@ -225,6 +231,13 @@ impl Bench<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn places_are_told_from_the_repository_on() {
+        let kept = json!({ "device": "/somewhere/nandu/out/it", "count": 3 });
+        let told = without_place(&kept, Path::new("/somewhere/nandu"));
+        assert_eq!(told, Ok(json!({ "device": "out/it", "count": 3 })));
+    }
 
     #[test]
     fn what_differs_comes_first() {
