@@ -144,8 +144,8 @@ mod tests {
         for line in text.lines() {
             assert!(line.chars().count() <= 100, "{line}");
         }
-        let missing = "**Left out**: fio, stxxl-sort, stxxl-ksort, duckdb; headroom in MB 4000, \
-                       because it takes long.";
+        let missing = "**Left out**: fio, nandu-program, stxxl-sort, stxxl-ksort, duckdb; headroom \
+                       in MB 4000, because it takes long.";
         assert!(text.replace('\n', " ").contains(missing), "{text}");
         assert!(text.contains("| gnu-sort | 0/3 | – | – | 1.00"), "{text}");
         assert!(text.contains("**Disturbed run**: in 2 of 2 lines"), "{text}");
