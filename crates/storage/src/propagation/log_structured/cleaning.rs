@@ -6,7 +6,8 @@
 //!                                      └► else clean the victim that the policy chooses
 //! ```
 //!
-//! 1. A copy counts only if the page still lies where it was copied from when the copy is written.
+//! 1. A copy counts only if the page still lies where it was copied from when the copy is written, and one
+//!    that waits in the pool's frontier, where readers look first, if that is so all the time.
 //! 2. Segments that clients of the propagation fill leave [`KEPT_COUNT`] free, so that cleaning never
 //!    lacks one to write to.
 //! 3. On a full volume new pages find no room ([`LogStructured::find_room`]) once all pages, each as long as
@@ -20,8 +21,9 @@
 use super::partial::{Entry, EntryKind, read_summary};
 use super::record::Location;
 use super::{CLEANED, HOST, LogStructured, transfer};
-use crate::StorageError;
 use crate::error::unless_full;
+use crate::{PageAddress, StorageError};
+use std::ops::Range;
 
 /// Free segments that only cleaning may take.
 pub(super) const KEPT_COUNT: u32 = 2;
@@ -54,6 +56,16 @@ impl Crowd {
         let segment_count = self.segment_count(live_bytes) + by;
         *self = Self { segment_count, live_bytes };
     }
+}
+
+/// A record of a victim that the map refers to.
+struct LiveRecord {
+    kind: EntryKind,
+    address: PageAddress,
+    /// Its first byte in the segment.
+    at: usize,
+    stored_bytes: u32,
+    source: Location,
 }
 
 impl LogStructured {
@@ -178,60 +190,75 @@ impl LogStructured {
         };
         self.counters.cleaned_segment_count += 1;
         self.counters.cleaning_read_bytes += bytes.len() as u64;
-        let (mut offset, mut found_bytes) = (0, 0);
-        while let Some(summary) = read_summary(&bytes[offset..]) {
-            if summary.header.segment != victim {
-                break;
-            }
-            for entry in &summary.entries {
-                let record_offset = start + offset as u64 + u64::from(entry.start);
-                found_bytes += self.copy_if_live(entry, record_offset, &bytes[offset..])?;
-            }
-            offset += summary.header.byte_count as usize;
-        }
+        let records = self.live_records(victim, &bytes);
+        let found_bytes: u32 = records.iter().map(|record| record.source.stored_bytes()).sum();
         if found_bytes < live_bytes {
             // Its tables are damaged. What it holds is still read by the map; let it be.
             self.segments.set_stuck(victim);
             return Ok(Some(0));
         }
+        for record in &records {
+            self.copy_if_live(record, &bytes[record.range()])?;
+        }
         self.segments.note_cleaned(victim);
         Ok(Some(record_bytes_max.saturating_sub(live_bytes)))
     }
 
-    /// Copies the record of `entry`, in the partial segment that `bytes` begins with, if the map refers
-    /// to it, and gives back its length then.
-    fn copy_if_live(
-        &mut self,
-        entry: &Entry,
-        record_offset: u64,
-        bytes: &[u8],
-    ) -> Result<u32, StorageError> {
-        if entry.kind == EntryKind::Truncate {
-            return Ok(0);
+    /// The records of a segment, which holds `bytes`, that the maps refer to.
+    fn live_records(&self, victim: u32, bytes: &[u8]) -> Vec<LiveRecord> {
+        let start = u64::from(victim) * u64::from(self.settings.segment_bytes);
+        let (mut offset, mut records) = (0, Vec::new());
+        while let Some(summary) = read_summary(&bytes[offset..]) {
+            if summary.header.segment != victim {
+                break;
+            }
+            let record_of = |entry: &Entry| {
+                let Entry { kind, address, stored_bytes, .. } = *entry;
+                let at = offset + entry.start as usize;
+                let source =
+                    Location::new(start + at as u64, stored_bytes, kind == EntryKind::Whole);
+                LiveRecord { kind, address, at, stored_bytes, source }
+            };
+            let pages = summary.entries.iter().filter(|entry| entry.kind != EntryKind::Truncate);
+            records.extend(pages.map(record_of).filter(|record| self.is_live(record)));
+            offset += summary.header.byte_count as usize;
         }
-        let Entry { kind, address, start, stored_bytes, .. } = *entry;
-        let source = Location::new(record_offset, stored_bytes, kind == EntryKind::Whole);
-        let is_difference = kind == EntryKind::Difference;
+        records
+    }
+
+    /// Whether the map still refers to it.
+    fn is_live(&self, record: &LiveRecord) -> bool {
+        let is_difference = record.kind == EntryKind::Difference;
         let map = if is_difference { &self.differences } else { &self.map };
-        if map.get(address) != source {
-            return Ok(0);
-        }
+        map.get(record.address) == record.source
+    }
+
+    /// Puts a copy of a record into a frontier, if the map still refers to it once there is room.
+    fn copy_if_live(&mut self, record: &LiveRecord, bytes: &[u8]) -> Result<(), StorageError> {
+        let LiveRecord { kind, address, stored_bytes, source, .. } = *record;
         // A difference must not come to stand behind a page that waits there, written as a whole.
-        let has_own = self.settings.separate_cleaned || is_difference;
+        let has_own = self.settings.separate_cleaned || kind == EntryKind::Difference;
         let target = if has_own { CLEANED } else { HOST };
         let alignment = self.alignment_of(kind);
         while !self.fits(target, stored_bytes, alignment) {
             self.emit(target)?;
         }
+        // Looked at only now: the page itself may have waited there, and is written.
         let is_superseded = target == HOST && self.frontiers[HOST].find(address).is_some();
-        if !is_superseded {
-            let record = &bytes[start as usize..(start + stored_bytes) as usize];
+        if self.is_live(record) && !is_superseded {
             let copy =
                 self.frontiers[target].push(kind, address, stored_bytes, alignment, Some(source));
-            copy.copy_from_slice(record);
+            copy.copy_from_slice(bytes);
             self.counters.copied_bytes += u64::from(source.stored_bytes());
             self.counters.copied_page_count += 1;
         }
-        Ok(source.stored_bytes())
+        Ok(())
+    }
+}
+
+impl LiveRecord {
+    /// Where it lies in the bytes of its segment.
+    const fn range(&self) -> Range<usize> {
+        self.at..self.at + self.stored_bytes as usize
     }
 }

@@ -636,6 +636,11 @@ impl Propagation for LogStructured {
         }
         let records = self.map.iter().chain(self.differences.iter());
         self.segments.audit(records.map(|(_, location)| location));
+        for waiting in self.frontiers[HOST].alive() {
+            let page = waiting.entry.address;
+            let is_current = waiting.source.is_none_or(|source| self.map.get(page) == source);
+            assert!(is_current, "a copy of {page} hides what was written since");
+        }
         for (which, frontier) in self.frontiers.iter().enumerate() {
             frontier.audit(self.room(which));
             let Position { segment, next, .. } = frontier.position;

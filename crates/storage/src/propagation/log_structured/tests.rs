@@ -318,6 +318,21 @@ fn pages_come_back_through_rewrites_cleaning_truncates_and_reopening() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    /// Looked at after each step, so that what is wrong only until the next write is seen, too.
+    #[test]
+    fn what_was_written_last_is_read_at_any_time(seed in any::<u64>(), page_count in 16_u64..96) {
+        let settings = LogStructuredSettings::small(PAGE_BYTES, seed);
+        let mut rng = Rng::new(seed);
+        let mut bench = Bench::new(disk(8192, FaultPlan::default()), settings).unwrap();
+        for _ in 0..150 {
+            random_step(&mut bench, &mut rng, page_count).unwrap();
+            bench.check().unwrap();
+        }
+    }
+}
+
+proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
     #[test]
     fn a_power_cut_leaves_the_pages_of_one_time_not_before_the_last_sync(
