@@ -609,7 +609,13 @@ impl<'s> Simulation<'s> {
         if self.scenario.rolls_back && self.rng.below(5) == 0 {
             return Ok(self.accept("a rollback", writer.rollback())?.is_some());
         }
-        if self.accept("a commit", writer.commit())?.is_none() {
+        let committed = writer.commit();
+        // What only adds to values is written here, and may find no room; then nothing of it happened.
+        if committed.as_ref().is_err_and(|error| self.room.excuses(error)) {
+            self.outcome.refused_count += 1;
+            return Ok(true);
+        }
+        if self.accept("a commit", committed)?.is_none() {
             self.history.add(state);
             return Ok(false);
         }

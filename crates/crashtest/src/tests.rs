@@ -73,6 +73,15 @@ fn a_table_is_never_shown_as_one_that_had_its_file_number() {
     }
 }
 
+/// What only adds to values, as the counts of a document's paths, is written by the commit itself.
+#[test]
+fn a_commit_that_finds_no_room_in_the_log_took_nothing_of_it() {
+    for seed in [3_200_019, 3_200_062] {
+        let outcome = Workload::Document.run(seed, WorldKind::Memory, Bug::None).unwrap();
+        assert!(outcome.refused_count > 0, "seed {seed} has lost its story: {outcome:?}");
+    }
+}
+
 #[test]
 fn documents_lose_nothing_either_and_their_indexes_know_all_nodes() {
     let (mut all, mut seed_count) = (Outcome::default(), 0);
