@@ -120,8 +120,48 @@ const fn one_second() -> Nanos {
 const DISK_RUN_COUNT: u32 = 9;
 /// Fewest requests of a point.
 const REQUEST_COUNT_MIN: u64 = 16;
+/// Most requests in flight that a kind asks for.
+const DEPTH_MAX: u32 = 1024;
+/// Largest request that a kind asks for.
+const REQUEST_BYTES_MAX: u64 = 16 << 20;
+
+/// Checks what a kind lets a TOML file say of its requests: sizes that rise, under the key `sizes_key`, how
+/// many are in flight, and how many there are.
+///
+/// # Errors
+/// Names the key that makes no sense.
+pub(crate) fn check_requests(
+    (sizes_key, sizes): (&str, &[ByteCount]),
+    queue_depth: u32,
+    request_count: u64,
+) -> Result<(), String> {
+    let rises = sizes.windows(2).all(|pair| pair[0] < pair[1]);
+    let fits = |size: &ByteCount| {
+        (512..=REQUEST_BYTES_MAX).contains(&size.0) && size.0.is_multiple_of(512)
+    };
+    if sizes.is_empty() || !rises || !sizes.iter().all(fits) {
+        return Err(format!("`{sizes_key}` must rise, in sectors of 512, up to 16 MiB"));
+    }
+    if !(1..=DEPTH_MAX).contains(&queue_depth) || request_count == 0 {
+        return Err(format!("`queue_depth` is from 1 to {DEPTH_MAX}, `request_count` above 0"));
+    }
+    Ok(())
+}
 
 impl Scale {
+    /// Of one simulated drive, whose points have so many requests, however many bytes these are.
+    pub(crate) const fn of_simulated(flash_capacity: ByteCount, request_count: u64) -> Self {
+        Self {
+            flash_capacity,
+            disk_capacity: None,
+            request_count,
+            disk_request_count: None,
+            point_bytes: ByteCount(u64::MAX),
+            local_duration: Nanos::from_seconds(1),
+            disk_file: None,
+        }
+    }
+
     /// # Errors
     /// Names the key that makes no sense.
     pub(crate) fn check(&self) -> Result<(), String> {

@@ -202,15 +202,9 @@ impl Clients {
         (page_bytes, depth): (u32, u32),
     ) -> Result<f64, LabError> {
         let profile = drive.profile(name).map_err(|error| LabError::step(step, &error))?;
-        let scale = Scale {
-            flash_capacity: drive.capacity.unwrap_or(profile.geometry.capacity()),
-            disk_capacity: drive.capacity,
-            request_count: self.operation_count,
-            disk_request_count: None,
-            point_bytes: ByteCount(u64::MAX),
-            local_duration: Nanos::from_seconds(1),
-            disk_file: None,
-        };
+        let capacity = drive.capacity.unwrap_or(profile.geometry.capacity());
+        let disk_capacity = drive.capacity;
+        let scale = Scale { disk_capacity, ..Scale::of_simulated(capacity, self.operation_count) };
         let (pattern, request_bytes) = (AccessPattern::RandomRead, u64::from(page_bytes));
         let order = PointOrder { pattern, request_bytes, queue_depth: depth };
         let work = |subject: &mut super::bench::Subject,

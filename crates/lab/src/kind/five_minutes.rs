@@ -21,20 +21,15 @@
 //! 2. A drive is either simulated or described; both go into one formula.
 
 use super::Measurement;
-use super::bench::{AccessPattern, Bench, PointOrder, Scale};
+use super::bench::{AccessPattern, Bench, PointOrder, Scale, check_requests};
 use super::drive::DriveVariant;
 use super::file_system::AccessTime;
 use crate::error::LabError;
 use crate::outcome::Series;
-use nandu_base::{ByteCount, Nanos};
+use nandu_base::ByteCount;
 use nandu_probe::text;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// Reads in flight, at most: no drive here has more.
-const DEPTH_MAX: u32 = 1024;
-/// The largest page.
-const PAGE_BYTES_MAX: u64 = 16 << 20;
 
 /// The keys of an experiment of the kind `five_minutes`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -154,15 +149,7 @@ impl FiveMinutes {
         bench: &mut Bench<'_>,
     ) -> Result<Vec<f64>, LabError> {
         let profile = drive.profile(name).map_err(|error| LabError::step(name, &error))?;
-        let scale = Scale {
-            flash_capacity: self.flash_capacity,
-            disk_capacity: None,
-            request_count: self.request_count,
-            disk_request_count: None,
-            point_bytes: ByteCount(u64::MAX),
-            local_duration: Nanos::from_seconds(1),
-            disk_file: None,
-        };
+        let scale = Scale::of_simulated(self.flash_capacity, self.request_count);
         bench.with_profile(name, &profile, &scale, |subject, observer| {
             let mut rates = Vec::new();
             for size in &self.page_bytes {
@@ -196,17 +183,8 @@ impl Measurement for FiveMinutes {
         {
             return Err(format!("`cents` and `bytes` of memory `{name}` must be above 0"));
         }
-        let rises = self.page_bytes.windows(2).all(|pair| pair[0] < pair[1]);
-        let fits = |size: &ByteCount| {
-            (512..=PAGE_BYTES_MAX).contains(&size.0) && size.0.is_multiple_of(512)
-        };
-        if self.page_bytes.is_empty() || !rises || !self.page_bytes.iter().all(fits) {
-            return Err("`page_bytes` must rise, in sectors of 512, up to 16 MiB".into());
-        }
-        if !(1..=DEPTH_MAX).contains(&self.queue_depth) || self.request_count == 0 {
-            return Err(format!("`queue_depth` is from 1 to {DEPTH_MAX}, `request_count` above 0"));
-        }
-        Ok(())
+        let sizes = ("page_bytes", &self.page_bytes[..]);
+        check_requests(sizes, self.queue_depth, self.request_count)
     }
 
     fn targets(&self) -> Vec<String> {

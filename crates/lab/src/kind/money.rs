@@ -18,21 +18,17 @@
 //! 2. What several drives do together is measured, as the array that they make, and not multiplied.
 
 use super::Measurement;
-use super::bench::{AccessPattern, Bench, PointOrder, Scale};
+use super::bench::{AccessPattern, Bench, PointOrder, Scale, check_requests};
 use super::file_system::YEAR_SECONDS;
 use crate::error::LabError;
 use crate::outcome::Series;
-use nandu_base::{ByteCount, Nanos};
+use nandu_base::ByteCount;
 use nandu_drives::array::ADDRESS_PREFIX;
 use nandu_drives::profile::Profile;
 use nandu_probe::text;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Requests in flight, at most: no drive here has more.
-const DEPTH_MAX: u32 = 1024;
-/// The largest request.
-const REQUEST_BYTES_MAX: u64 = 16 << 20;
 const CENTS_PER_DOLLAR: f64 = 100.0;
 
 /// The keys of an experiment of the kind `money`.
@@ -170,17 +166,8 @@ impl Measurement for Money {
         if let Some((name, _)) = self.lives.iter().find(|(_, it)| !is_sound(it)) {
             return Err(format!("all three keys of life `{name}` must be above 0"));
         }
-        let rises = self.request_bytes.windows(2).all(|pair| pair[0] < pair[1]);
-        let fits = |size: &ByteCount| {
-            (512..=REQUEST_BYTES_MAX).contains(&size.0) && size.0.is_multiple_of(512)
-        };
-        if self.request_bytes.is_empty() || !rises || !self.request_bytes.iter().all(fits) {
-            return Err("`request_bytes` must rise, in sectors of 512, up to 16 MiB".into());
-        }
-        if !(1..=DEPTH_MAX).contains(&self.queue_depth) || self.request_count == 0 {
-            return Err(format!("`queue_depth` is from 1 to {DEPTH_MAX}, `request_count` above 0"));
-        }
-        Ok(())
+        let sizes = ("request_bytes", &self.request_bytes[..]);
+        check_requests(sizes, self.queue_depth, self.request_count)
     }
 
     fn targets(&self) -> Vec<String> {
@@ -205,15 +192,7 @@ impl Measurement for Money {
         let Some(index) = index.checked_sub(1) else { return Ok(self.arithmetic()) };
         let (name, drive) = self.drives.iter().nth(index).expect("a step is a drive");
         let profile = drive.profile(name).map_err(|error| LabError::step(name, &error))?;
-        let scale = Scale {
-            flash_capacity: self.flash_capacity,
-            disk_capacity: None,
-            request_count: self.request_count,
-            disk_request_count: None,
-            point_bytes: ByteCount(u64::MAX),
-            local_duration: Nanos::from_seconds(1),
-            disk_file: None,
-        };
+        let scale = Scale::of_simulated(self.flash_capacity, self.request_count);
         let (sizes, queue_depth) = (&self.request_bytes, self.queue_depth);
         let rates = bench.with_profile(name, &profile, &scale, |subject, observer| {
             let mut rates = Vec::new();
