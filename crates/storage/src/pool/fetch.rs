@@ -3,6 +3,7 @@
 //! 1. A page is on its way at most once, by whichever way.
 //! 2. Whoever waits for the device under the lock admits whatever comes, also for others.
 //! 3. While misses are refused no page is read that could be read aside.
+//! 4. A batch looks at each of its pages once, also where seeking a frame for one brings in another.
 
 use super::frame::{Claim, ResidentPage};
 use super::{FrameUse, InFlight, LogRun, Pool, State};
@@ -71,10 +72,9 @@ impl Pool {
                 None => missing.push_back((index, address.to_word())),
             }
         }
-        let mut waiting = Vec::new();
         while !missing.is_empty() {
             let mut state = self.lock();
-            self.read_queued(&mut state, &mut missing, &mut waiting, &mut look)?;
+            self.read_queued(&mut state, &mut missing, &mut look)?;
             if !missing.is_empty() {
                 drop(self.let_others_move(state));
             }
@@ -407,9 +407,9 @@ impl Pool {
         &self,
         state: &mut State,
         missing: &mut VecDeque<(usize, u64)>,
-        waiting: &mut Vec<(usize, u64)>,
         look: &mut impl FnMut(usize, &[u8]),
     ) -> Result<(), StorageError> {
+        let mut waiting = Vec::new();
         loop {
             while let Some(&(index, word)) = missing.front() {
                 if let Some(frame) = self.resident(word) {
@@ -428,6 +428,7 @@ impl Pool {
                 }
                 missing.pop_front();
             }
+            self.look_at_arrived(state, &mut waiting, missing, look);
             if state.in_flight.is_empty() {
                 return Ok(());
             }
@@ -451,6 +452,33 @@ impl Pool {
                 return Ok(());
             }
         }
+    }
+
+    /// Looks at pages that are waited for and have come already: whoever seeks a frame takes in what arrives, and
+    /// the next one may be theirs. What did not come is missing again.
+    fn look_at_arrived(
+        &self,
+        state: &mut State,
+        waiting: &mut Vec<(usize, u64)>,
+        missing: &mut VecDeque<(usize, u64)>,
+        look: &mut impl FnMut(usize, &[u8]),
+    ) {
+        waiting.retain(|&(index, word)| {
+            if state.in_flight.iter().any(|page| page.word == word) {
+                return true;
+            }
+            match self.resident(word) {
+                Some(frame) => {
+                    let page = self.frames.protect(frame, word);
+                    look(index, &page.expect("a resident page stays while the lock is held"));
+                }
+                None => {
+                    state.counters.miss_count -= 1;
+                    missing.push_front((index, word));
+                }
+            }
+            false
+        });
     }
 }
 

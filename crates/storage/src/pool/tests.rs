@@ -336,6 +336,21 @@ fn what_changes_while_a_copy_is_written_is_written_again() {
 }
 
 #[test]
+fn what_was_read_aside_before_its_file_was_cut_is_shown_to_nobody() {
+    let disk = Disk::new(FaultPlan::default());
+    let mut model = Model::new(pool_on(&disk, 4, ReplacementKind::Lru, true), 6, 1);
+    while model.fills[0] == 0 {
+        model.change(1).unwrap();
+    }
+    model.pool.drop_all().unwrap();
+    let plan = model.pool.plan_aside(address(1)).unwrap();
+    let read = model.pool.page_reader().read(plan);
+    model.pool.forget(FILE, 1).unwrap();
+    assert_eq!(model.pool.finish_aside(read, |bytes| bytes[0]), Ok(0));
+    model.pool.audit();
+}
+
+#[test]
 fn a_writer_that_is_ended_in_the_middle_leaves_a_pool_that_writes_no_more() {
     let log = FakeLog::default();
     let disk = Disk::new(FaultPlan::default());
@@ -575,6 +590,22 @@ fn a_batch_keeps_the_queue_full() {
     let counters = pool.counters();
     assert_eq!((counters.hit_count, counters.miss_count, counters.read_count), (0, 32, 32));
     pool.audit();
+}
+
+#[test]
+fn a_batch_shows_each_page_however_few_frames_are_left() {
+    let (pool, _) = cold_pool(16, 12);
+    let grant = pool.grant(13).unwrap();
+    let pages: Vec<PageAddress> = (1..=12).chain([3, 3, 1]).map(address).collect();
+    let mut seen = vec![0; pages.len()];
+    pool.read_batch(&pages, |index, bytes| {
+        assert_eq!(u32::from(bytes[0]), pages[index].page);
+        seen[index] += 1;
+    })
+    .unwrap();
+    assert!(seen.iter().all(|&count| count == 1), "each page is seen once: {seen:?}");
+    pool.audit();
+    drop(grant);
 }
 
 #[test]
