@@ -160,15 +160,17 @@ impl<'e> Action<'e> {
             Room::Reserved | Room::Checkpoint => 0,
         };
         let record = record.finish(undo);
-        let appended = log.reserve(reserve_bytes).and_then(|()| log.append(&record, room));
+        let appended = log
+            .reserve(reserve_bytes)
+            .and_then(|()| log.append(&record, room).inspect_err(|_| log.release(reserve_bytes)));
         if let (Ok(_), Some(active)) = (&appended, active) {
-            active.reserved_bytes = match room {
+            match room {
                 Room::Reserved => {
                     let used_bytes = frame_bytes(record.as_bytes().len() as u64);
-                    active.reserved_bytes.saturating_sub(used_bytes)
+                    log.release(active.use_reserved(used_bytes));
                 }
-                Room::Free | Room::Checkpoint => active.reserved_bytes + reserve_bytes,
-            };
+                Room::Free | Room::Checkpoint => active.reserved_bytes += reserve_bytes,
+            }
         }
         let lsn = match appended {
             Ok(lsn) => lsn,

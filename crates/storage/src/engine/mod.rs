@@ -625,6 +625,10 @@ impl Engine {
         self.versions.audit();
         let end = self.log.next_lsn();
         assert!(self.last_checkpoint < end, "a checkpoint is a record");
+        let open = self.active.iter().chain(self.parked.values());
+        let reserved_bytes: u64 = open.map(|transaction| transaction.reserved_bytes).sum();
+        let is_kept = reserved_bytes == self.log.reserved_bytes();
+        assert!(is_kept || self.check_usable().is_err(), "each has what it reserved");
         let logs_images = self.settings.torn_pages == TornPages::LogImages;
         let threshold = self.image_threshold;
         assert!(!logs_images || threshold >= self.last_checkpoint, "the last begun is not older");

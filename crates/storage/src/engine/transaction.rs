@@ -9,6 +9,7 @@
 //! 1. `undo_next` is the last record of the transaction that is not undone; what lies behind it in
 //!    the chain is all there is left to undo.
 //! 2. A compensation is never undone, so a rollback that was interrupted goes on where it stopped.
+//! 3. What the log keeps is what transactions have reserved, each for itself: none takes of another's.
 
 use super::action::ActionKind;
 use super::{Engine, structure};
@@ -63,6 +64,13 @@ impl Transaction {
     /// Pages older than this were not changed by this transaction.
     pub(super) const fn first_or_future(&self) -> Lsn {
         if self.first.0 == 0 { Lsn(u64::MAX) } else { self.first }
+    }
+
+    /// Takes so many bytes from what it has reserved, and gives back how many there were of them.
+    pub(super) fn use_reserved(&mut self, bytes: u64) -> u64 {
+        let used = bytes.min(self.reserved_bytes);
+        self.reserved_bytes -= used;
+        used
     }
 
     /// As a checkpoint writes it; `None` before its first record.
@@ -344,7 +352,7 @@ impl Engine {
 
     fn end_transaction(&mut self) {
         let ended = self.active.take().expect("what ends was active");
-        // Padding may have taken of what others keep, so that the last one gives back all there is.
+        // Where nobody else is at work nothing stays reserved, whatever the accounts say.
         let is_last = self.parked.is_empty();
         self.log.release(if is_last { u64::MAX } else { ended.reserved_bytes });
     }

@@ -261,6 +261,12 @@ impl SharedLog {
         self.end().writer.release(bytes);
     }
 
+    /// What is reserved by all together.
+    #[must_use]
+    pub fn reserved_bytes(&self) -> u64 {
+        self.end().writer.reserved_bytes()
+    }
+
     /// Appends the end of the checkpoint that began at `begin`, in several records if its tables are
     /// long. Gives the LSN of the last.
     ///

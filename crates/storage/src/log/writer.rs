@@ -30,7 +30,8 @@ const MARGIN_DIVISOR: u64 = 8;
 pub enum Room {
     /// What is neither reserved nor kept back.
     Free,
-    /// What was reserved before; the reservation shrinks by as much. For rollbacks.
+    /// What was reserved before, and is released by whoever reserved it: the log does not know which part of
+    /// all that is reserved the record takes. For rollbacks.
     Reserved,
     /// What is not reserved; as long as something is, also only a part of what is kept back. For the
     /// records of a checkpoint, which makes room.
@@ -117,9 +118,6 @@ impl LogWriter {
         self.filling.bytes.resize(at + frame_bytes, 0);
         let frame = &mut self.filling.bytes[at..];
         self.layout.seal_frame(frame, lsn, self.epoch, payload.len());
-        if room == Room::Reserved {
-            self.reserved_bytes = self.reserved_bytes.saturating_sub(frame_bytes as u64);
-        }
         self.counts.record_count += 1;
         self.counts.record_bytes += frame_bytes as u64;
         Ok(Some(lsn))
@@ -231,6 +229,10 @@ impl LogWriter {
 
     pub(super) fn release(&mut self, bytes: u64) {
         self.reserved_bytes = self.reserved_bytes.saturating_sub(bytes);
+    }
+
+    pub(super) const fn reserved_bytes(&self) -> u64 {
+        self.reserved_bytes
     }
 
     /// Copies the record at `lsn` if it is still in memory.

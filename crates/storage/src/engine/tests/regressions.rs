@@ -1,6 +1,7 @@
 //! Faults that the crash simulation has found once, each as the shortest story that shows it.
 
 use super::*;
+use crate::{ChangePages, PageOperation};
 use nandu_base::to_index;
 
 fn ways() -> [Settings; 3] {
@@ -111,6 +112,55 @@ fn a_transaction_that_fills_the_log_is_rolled_back_in_the_room_it_kept() {
         crash(&device, engine);
         let (engine, _) = reopen(&device, &settings).unwrap();
         assert_state(&engine, &rows, None, "opened again");
+    }
+}
+
+#[test]
+fn what_a_transaction_keeps_of_the_log_is_not_taken_by_those_that_end_beside_it() {
+    for settings in ways() {
+        let mut engine = create(&device(), &settings);
+        let begin_with = |engine: &mut Engine, key: u64| {
+            engine.begin().unwrap();
+            put(engine, &key.to_be_bytes(), Some(&[5; 40])).unwrap();
+            engine.audit();
+        };
+        begin_with(&mut engine, 1);
+        let kept_bytes = engine.log().reserved_bytes();
+        assert!(kept_bytes > 0);
+        let parked = engine.park();
+        for key in 2..200 {
+            begin_with(&mut engine, key);
+            match key % 2 {
+                0 => drop(engine.commit().unwrap()),
+                _ => engine.rollback().unwrap(),
+            }
+            engine.audit();
+            assert_eq!(engine.log().reserved_bytes(), kept_bytes, "after {key}");
+        }
+        engine.resume(parked);
+        engine.rollback().unwrap();
+        assert_eq!(engine.log().reserved_bytes(), 0);
+    }
+}
+
+#[test]
+fn an_action_that_the_log_refuses_keeps_no_room_in_it() {
+    for settings in ways() {
+        let mut engine = create(&device(), &settings);
+        let root = PageAddress::new(tree_file(&engine), 1);
+        engine.begin().unwrap();
+        put(&mut engine, b"key", Some(b"value")).unwrap();
+        // As long as it is there, nobody gives back all that is kept.
+        engine.park();
+        engine.begin().unwrap();
+        let free_bytes = engine.log().free_bytes();
+        let bytes = [1; 900];
+        let (code, second) = (PageOperation::BYTES, &[][..]);
+        let operation = PageOperation { code, operand: 0, first: &bytes, second };
+        let refused = engine.act(|pages| (0..400).try_for_each(|_| pages.change(root, operation)));
+        assert!(matches!(refused, Err(StorageError::TooLarge { .. })), "{refused:?}");
+        assert_eq!(engine.log().free_bytes(), free_bytes);
+        engine.rollback().unwrap();
     }
 }
 
