@@ -254,6 +254,47 @@ fn a_snapshot_whose_pages_are_not_kept_is_told_so_and_the_writer_is_not() {
 }
 
 #[test]
+fn a_torn_page_is_not_taken_for_an_old_one_whose_version_was_not_kept() {
+    use crate::page::page_is_sound;
+    use crate::volume::IoOwner;
+    use crate::{PageAddress, ReadPages};
+    use nandu_device::{IoBuffer, Operation};
+    let settings = Settings { version_bytes: 4 << 10, ..settings() };
+    let database = create(&device(), &settings);
+    let mut write = database.write().unwrap();
+    put_all(&mut write, 0..500, "first");
+    write.commit().unwrap();
+    let snapshot = database.snapshot();
+    let (engine, io) = (snapshot.engine(), database.shared.data_io.clone());
+    let file = snapshot.definition("pairs").unwrap().file;
+    let page_bytes = settings.page_bytes as usize;
+    let read_past_pool = |address: PageAddress| {
+        assert!(engine.settle(file).unwrap());
+        let (buffer, offset) = (IoBuffer::zeroed(page_bytes), address.offset_bytes(512));
+        let read = io.submit(IoOwner::Operator, file, Operation::Read, offset, buffer).unwrap();
+        io.wait(read).buffer.unwrap()
+    };
+    let pages = (1..=20).map(|page| PageAddress::new(file, page));
+    let before: Vec<_> = pages.map(|address| (address, read_past_pool(address))).collect();
+    let mut write = database.write().unwrap();
+    put_all(&mut write, 0..500, "other");
+    write.commit().unwrap();
+    let is_too_old =
+        |address| matches!(engine.read(address, |_| ()), Err(StorageError::SnapshotTooOld { .. }));
+    let (address, old) = before.into_iter().find(|(address, _)| is_too_old(*address)).unwrap();
+    let new = read_past_pool(address);
+    // The first half of the page is written, the other is not yet.
+    let mut torn = new.to_vec();
+    torn[page_bytes / 2..].copy_from_slice(&old[page_bytes / 2..]);
+    assert!(!page_is_sound(&torn, address), "both halves changed");
+    let refused = engine.mend(address, &mut torn);
+    assert!(matches!(refused, Err(StorageError::SnapshotTooOld { .. })), "{refused:?}");
+    let mut mended = old.to_vec();
+    engine.mend(address, &mut mended).unwrap();
+    assert!(mended == *old, "one that was read before is whole");
+}
+
+#[test]
 fn a_dropped_table_stays_for_older_snapshots_and_goes_after_them() {
     let database = create(&device(), &settings());
     let mut write = database.write().unwrap();

@@ -20,7 +20,7 @@ use super::core::Core;
 use super::open_table::OpenTables;
 use super::step::Step;
 use crate::engine::structure;
-use crate::page::{TRAILER_BYTES, page_contents, page_lsn, seal_page, set_page_lsn};
+use crate::page::{TRAILER_BYTES, page_contents, page_is_sound, page_lsn, seal_page, set_page_lsn};
 use crate::plant::{EngineBug, is_planted};
 use crate::pool::{BATCH_COUNT_MAX, Grant, PoolCounters};
 use crate::volume::Io;
@@ -221,10 +221,11 @@ impl EngineView {
     pub fn mend(&self, address: PageAddress, page: &mut [u8]) -> Result<(), StorageError> {
         let state = &*self.0;
         let seen = Lsn(state.seen.load(Ordering::Acquire));
+        let versions = &state.shared.versions;
+        let is_old = || page_lsn(page) < seen && !versions.has(address, seen);
         // One that is written meanwhile may come torn, with an LSN from before.
-        let is_there =
-            state.is_plain() && page_lsn(page) < seen && !state.shared.versions.has(address, seen);
-        if is_there {
+        let is_whole = || !versions.has_lost(seen) || page_is_sound(page, address);
+        if state.is_plain() && is_old() && is_whole() {
             return Ok(());
         }
         let usable_bytes = page.len() - TRAILER_BYTES;

@@ -30,6 +30,8 @@ pub(crate) struct Versions {
     kept_count: AtomicU64,
     /// How many views there are.
     view_count: AtomicU64,
+    /// The record that replaced the last one of those that went for want of room.
+    lost_at: AtomicU64,
     bytes_max: u64,
 }
 
@@ -60,6 +62,7 @@ impl Versions {
             youngest: AtomicU64::new(0),
             kept_count: AtomicU64::new(0),
             view_count: AtomicU64::new(0),
+            lost_at: AtomicU64::new(0),
             bytes_max,
         }
     }
@@ -109,7 +112,13 @@ impl Versions {
         state.pages.entry(address).or_default().push_back(version);
         state.replaced.push_back((replaced_at, address));
         let bytes_max = self.bytes_max;
-        state.forget_while(|state, _| state.bytes > bytes_max);
+        state.forget_while(|state, replaced_at| {
+            let is_lost = state.bytes > bytes_max;
+            if is_lost {
+                self.lost_at.store(replaced_at.0, Ordering::Release);
+            }
+            is_lost
+        });
         self.kept_count.store(state.replaced.len() as u64, Ordering::Release);
     }
 
@@ -127,6 +136,12 @@ impl Versions {
     /// Whether the page was replaced since `seen`, and is kept as it was then.
     pub(crate) fn has(&self, address: PageAddress, seen: Lsn) -> bool {
         self.kept_count.load(Ordering::Acquire) > 0 && self.find(address, seen).is_some()
+    }
+
+    /// Whether a page that was replaced since `seen` is not kept any more, so that one that is not here may
+    /// have been replaced all the same.
+    pub(crate) fn has_lost(&self, seen: Lsn) -> bool {
+        self.lost_at.load(Ordering::Acquire) >= seen.0
     }
 
     /// The moment of the oldest view; the end of time without views.
@@ -225,6 +240,7 @@ mod tests {
         }
         versions.audit();
         assert_eq!(lsn_of(versions.find(PAGE, Lsn(10))), None, "and no later one in its place");
+        assert!(versions.has_lost(Lsn(10)) && !versions.has_lost(Lsn(11)));
         versions.end(Lsn(10));
     }
 }
