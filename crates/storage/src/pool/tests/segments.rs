@@ -8,10 +8,12 @@ use crate::Lsn;
 use crate::page::{Checksum, TRAILER_BYTES};
 use crate::pool::{Pool, PoolConfig, ReplacementKind};
 use crate::propagation::log_structured::PagePacking;
-use crate::propagation::{LogStructured, LogStructuredSettings, Media, Placement};
+use crate::propagation::{
+    ChangedRanges, LogStructured, LogStructuredSettings, Media, PagePlace, PageWrite, Placement,
+};
 use crate::volume::testing::SharedDevice;
-use crate::volume::{DeviceVolume, Io};
-use nandu_device::{Geometry, MemoryConfig, MemoryDevice};
+use crate::volume::{DeviceVolume, Io, IoOwner};
+use nandu_device::{Geometry, IoBuffer, MemoryConfig, MemoryDevice, Operation};
 use nandu_workers::{Schedule, Work};
 use std::sync::Arc;
 
@@ -83,6 +85,38 @@ fn a_page_without_a_checksum_is_not_read_where_another_may_lie_by_then() {
         assert!(model.pool.plan_aside(address(1)).is_some());
         model.pool.name_file(FILE, "table", Checksum::None);
         assert!(model.pool.plan_aside(address(1)).is_none());
+    });
+}
+
+#[test]
+fn zeros_where_a_page_lay_are_not_taken_for_one_that_was_never_written() {
+    as_worker(|| {
+        let mut model = model(PagePacking::Whole, 1);
+        while model.fills[0] == 0 {
+            model.change(1).unwrap();
+        }
+        model.pool.drop_all().unwrap();
+        model.pool.sync().unwrap();
+        let plan = model.pool.plan_aside(address(1)).unwrap();
+        // It moves, as cleaning would move it, and its segment is written again.
+        let place = {
+            let mut state = model.pool.lock();
+            let place = state.locate(address(1), PAGE_BYTES);
+            let placement = state.placement();
+            placement.start_read(address(1), IoBuffer::zeroed(PAGE_BYTES as usize)).unwrap();
+            let buffer = placement.next_read().unwrap().buffer;
+            let (address, changed) = (address(1), ChangedRanges::default());
+            let moved = PageWrite { address, buffer, changed, is_new: false };
+            placement.write(&mut [moved]).unwrap();
+            placement.sync().unwrap();
+            place
+        };
+        let Some(PagePlace::Whole { file, offset_bytes }) = place else { panic!("{place:?}") };
+        let (io, zeros) = (model.pool.io.clone(), IoBuffer::zeroed(PAGE_BYTES as usize));
+        let write = io.submit(IoOwner::Operator, file, Operation::Write, offset_bytes, zeros);
+        io.wait(write.unwrap()).result.unwrap();
+        let read = model.pool.page_reader().read(plan);
+        assert_eq!(model.pool.finish_aside(read, |bytes| bytes[0]), Ok(model.fills[0]));
     });
 }
 

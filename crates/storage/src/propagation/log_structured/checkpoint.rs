@@ -153,6 +153,8 @@ impl LogStructured {
         self.segments.clear_stuck();
         self.release();
         if is_shorter {
+            // What lies past the end reads as zeros: as a page that was never written.
+            self.settle_reads();
             let bytes = u64::from(self.segments.count()) * u64::from(self.settings.segment_bytes);
             self.io.set_byte_count(self.files.segments, bytes)?;
         }

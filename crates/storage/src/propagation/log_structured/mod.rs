@@ -635,11 +635,17 @@ impl Propagation for LogStructured {
             assert!(!self.map.get(page).is_none(), "invariant 5: {page} has what it differs from");
         }
         let records = self.map.iter().chain(self.differences.iter());
-        self.segments.audit(records.map(|(_, location)| location));
+        let locations = records.map(|(_, location)| location);
+        self.segments.audit(locations, self.checkpoint_sequence);
         for waiting in self.frontiers[HOST].alive() {
             let page = waiting.entry.address;
             let is_current = waiting.source.is_none_or(|source| self.map.get(page) == source);
             assert!(is_current, "a copy of {page} hides what was written since");
+        }
+        for source in self.frontiers.iter().flat_map(Frontier::alive).filter_map(|it| it.source) {
+            let known = self.segments.get(self.segments.of(source));
+            let is_old = known.state != segments::SegmentState::Open;
+            assert!(is_old, "what a copy came from is written again, and may look like it");
         }
         for (which, frontier) in self.frontiers.iter().enumerate() {
             frontier.audit(self.room(which));

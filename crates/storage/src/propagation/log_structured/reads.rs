@@ -1,7 +1,7 @@
 //! Pages on their way from the segments: whole ones straight into the caller's buffer, packed ones and
 //! differences by way of the sectors that hold them, both at once.
 //!
-//! 1. A segment is written again only after the reads from it are done.
+//! 1. A segment is written again, or cut off the file, only after the reads from it are done.
 
 use super::partial::EntryKind;
 use super::record::Location;
@@ -120,7 +120,7 @@ impl LogStructured {
         }
     }
 
-    /// Waits for all reads, because a segment is written again.
+    /// Waits for all reads, because a segment is written again, or cut off.
     pub(super) fn settle_reads(&mut self) {
         while !self.reads.in_flight.is_empty() {
             self.wait_for_piece();

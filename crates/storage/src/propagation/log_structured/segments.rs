@@ -282,8 +282,13 @@ impl SegmentTable {
     }
 
     /// # Panics
-    /// If an invariant does not hold; `locations` are those of the map.
-    pub(super) fn audit(&self, locations: impl Iterator<Item = Location>) {
+    /// If an invariant does not hold; `locations` are those of the map, and the last checkpoint came before the
+    /// write `checkpoint_sequence`.
+    pub(super) fn audit(
+        &self,
+        locations: impl Iterator<Item = Location>,
+        checkpoint_sequence: u64,
+    ) {
         let mut live = vec![0_u64; self.segments.len()];
         let mut sorted: Vec<Location> = locations.collect();
         sorted.sort_unstable();
@@ -300,6 +305,9 @@ impl SegmentTable {
             assert_eq!(found, u64::from(known.live_bytes), "invariant 1: segment {index}");
             let is_free = self.free.contains(&to_u32(index));
             assert_eq!(is_free, known.state == SegmentState::Free, "invariant 4: segment {index}");
+            let is_in_chain = known.written_at >= checkpoint_sequence;
+            let is_ready = matches!(known.state, SegmentState::Free | SegmentState::Named);
+            assert!(!is_ready || !is_in_chain, "invariant 3: segment {index} is in the chain");
             match known.state {
                 SegmentState::Free | SegmentState::Named | SegmentState::Empty => {
                     assert_eq!(found, 0, "invariant 2: segment {index}");

@@ -9,7 +9,7 @@ use crate::Lsn;
 use crate::page::{TRAILER_BYTES, seal_page, set_page_lsn};
 use crate::propagation::ChangedRanges;
 use crate::volume::testing::SharedDevice;
-use crate::volume::{DeviceVolume, Io};
+use crate::volume::{DeviceVolume, Io, IoOwner};
 use nandu_base::{Nanos, Rng, to_index};
 use nandu_device::{Device, FaultPlan, FaultyDevice, Geometry, MemoryConfig, MemoryDevice};
 use proptest::prelude::*;
@@ -339,7 +339,11 @@ proptest! {
         seed in any::<u64>(), cuts in proptest::collection::vec((1_u64..400, 0_u8..3), 1..6),
     ) {
         let mut rng = Rng::new(seed);
-        let mut bench = Bench::new(disk(8192, FaultPlan::default()), small()).unwrap();
+        let settings = match seed % 4 {
+            0 => small(),
+            _ => LogStructuredSettings::small(PAGE_BYTES, seed),
+        };
+        let mut bench = Bench::new(disk(8192, FaultPlan::default()), settings).unwrap();
         for (after, fate) in cuts {
             let plan = faults::cut_after(&bench, after, fate, seed);
             bench.disk.lock().set_plan(plan);
@@ -465,6 +469,52 @@ fn a_page_that_is_written_again_before_it_leaves_memory_is_written_once() {
     let counters = bench.propagation.counters();
     assert_eq!((counters.write_count, counters.page_write_count), (1, 100));
     assert_eq!(counters.segment_bytes_written, 4 * 512, "header, two pages, table");
+}
+
+#[test]
+fn a_segment_is_written_again_only_after_reads_that_were_begun() {
+    let settings = LogStructuredSettings { difference_percent_max: 0, ..small() };
+    let mut bench = Bench::new(disk(4096, FaultPlan::default()), settings).unwrap();
+    let pages: Vec<PageAddress> = (1..=60).map(|number| page(1, number)).collect();
+    bench.write(&pages).unwrap();
+    bench.sync().unwrap();
+    let version = bench.model.newest(pages[0]);
+    let segment = bench.propagation.segments.of(bench.propagation.map.get(pages[0]));
+    let last_write = |bench: &Bench| bench.propagation.segments.get(segment).written_at;
+    let before = last_write(&bench);
+    bench.propagation.start_read(pages[0], IoBuffer::zeroed(PAGE_BYTES as usize)).unwrap();
+    let mut rounds = 0;
+    while last_write(&bench) == before {
+        bench.write(&pages).unwrap();
+        rounds += 1;
+        assert!(rounds < 200, "segments are written again and again");
+    }
+    let is_under_way = bench.io.wait_any(IoOwner::PoolRead).is_some();
+    assert!(!is_under_way, "the read was waited for before");
+    let read = bench.propagation.next_read().expect("it was begun");
+    assert!(read.buffer[..] == content(pages[0], version)[..], "it was begun before the others");
+}
+
+#[test]
+fn the_file_gets_shorter_only_after_reads_that_were_begun() {
+    let mut bench = Bench::new(disk(8192, FaultPlan::default()), small()).unwrap();
+    let gone: Vec<PageAddress> = (1..=400).map(|number| page(1, number)).collect();
+    bench.write(&gone).unwrap();
+    bench.write(&[page(2, 1)]).unwrap();
+    bench.sync().unwrap();
+    bench.truncate(FileId(1), 1).unwrap();
+    let segments = bench.propagation.files.segments;
+    let bytes = bench.io.byte_count(segments);
+    let buffer = IoBuffer::zeroed(PAGE_BYTES as usize);
+    bench.propagation.start_read(page(2, 1), buffer).unwrap();
+    for _ in 0..2 {
+        bench.propagation.checkpoint().unwrap();
+    }
+    assert!(bench.io.byte_count(segments) < bytes, "it is {bytes} bytes long, as before");
+    let is_under_way = bench.io.wait_any(IoOwner::PoolRead).is_some();
+    assert!(!is_under_way, "the read was waited for before");
+    let read = bench.propagation.next_read().expect("it was begun");
+    assert!(read.buffer[..] == content(page(2, 1), bench.model.newest(page(2, 1)))[..]);
 }
 
 #[test]

@@ -114,6 +114,68 @@ fn a_request_that_fails_gives_an_error_and_loses_nothing() {
     }
 }
 
+/// What a pool makes of failures: pages of a write that failed stay changed, and are written again at some
+/// time, with more changes perhaps.
+fn live_with_failures(seed: u64, page_count: u64) -> Result<(), StorageError> {
+    let mut rng = Rng::for_part(seed, "failures");
+    let settings = LogStructuredSettings::small(PAGE_BYTES, seed);
+    let mut bench = Bench::new(disk(8192, FaultPlan::default()), settings).unwrap();
+    let mut unwritten: Vec<PageAddress> = Vec::new();
+    for _ in 0..12 {
+        let from = bench.disk.lock().submitted_count() + 1;
+        let fail_requests = (0..3).map(|_| from + rng.below(60)).collect();
+        let plan =
+            FaultPlan { fail_requests, failure: Failure::Damages, seed, ..FaultPlan::default() };
+        bench.disk.lock().set_plan(plan);
+        for _ in 0..12 {
+            let step = bench.model.step;
+            let answer = random_step(&mut bench, &mut rng, page_count);
+            bench.io.check()?;
+            let newer = |(&address, versions): (&PageAddress, &Vec<(u64, u32)>)| {
+                let &(at, version) = versions.last()?;
+                (at > step).then_some((address, version))
+            };
+            let touched: Vec<(PageAddress, u32)> =
+                bench.model.versions.iter().filter_map(newer).collect();
+            unwritten.retain(|address| touched.iter().all(|(other, _)| other != address));
+            if answer.is_err() {
+                for file in [FileId(1), FileId(2)] {
+                    let mut gone =
+                        touched.iter().filter(|(page, version)| *version == 0 && page.file == file);
+                    if let Some((first, _)) = gone.next() {
+                        bench.disk.lock().set_plan(FaultPlan::default());
+                        bench.propagation.truncate(file, first.page)?;
+                    }
+                }
+                let written = touched.iter().filter(|(_, version)| *version > 0);
+                unwritten.extend(written.map(|(address, _)| *address));
+            }
+            bench.propagation.audit();
+        }
+        bench.disk.lock().set_plan(FaultPlan::default());
+        if !unwritten.is_empty() {
+            bench.write(&std::mem::take(&mut unwritten))?;
+        }
+        bench.check()?;
+        bench.sync()?;
+    }
+    bench.reopen(FaultPlan::default())?;
+    bench.check()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #[test]
+    fn whoever_writes_again_what_failed_finds_what_was_written_last(
+        seed in any::<u64>(), page_count in 16_u64..120,
+    ) {
+        // After a sync that failed nothing is known.
+        let lived = live_with_failures(seed, page_count);
+        let is_over = matches!(lived, Ok(()) | Err(StorageError::Poisoned { .. }));
+        prop_assert!(is_over, "{lived:?}");
+    }
+}
+
 /// After a write that failed it works the next time; after a sync that failed nothing is known but what
 /// was durable before.
 fn sync_or_reopen(bench: &mut Bench) {
