@@ -165,6 +165,45 @@ fn an_action_that_the_log_refuses_keeps_no_room_in_it() {
 }
 
 #[test]
+fn a_checkpoint_beside_others_counts_if_all_is_written_and_none_has_overtaken_it() {
+    let (settings, device) = (settings(TornPages::DoubleWrite), device());
+    let mut rows = Rows::new();
+    let mut engine = create(&device, &settings);
+    for numbers in [0..50, 50..60] {
+        insert(&mut engine, numbers, &mut rows);
+        engine.checkpoint().unwrap();
+    }
+    let sync = |engine: &Engine| {
+        let (sync, found) = engine.plan_sync();
+        sync.write().unwrap();
+        engine.land_cleaning();
+        found
+    };
+    let begun = engine.begin_checkpoint().unwrap().unwrap();
+    let due = engine.pages_due(begun);
+    assert!(!due.is_empty(), "pages are dirty since before the last one");
+    let found = sync(&engine);
+    assert!(engine.end_checkpoint(begun, &found).unwrap().is_none(), "they are not written");
+    for part in due {
+        engine.plan_writing(&part).unwrap().write().unwrap();
+        engine.land_cleaning();
+    }
+    let found = sync(&engine);
+    let ended = engine.end_checkpoint(begun, &found).unwrap().expect("now they are");
+    engine.checkpoint().unwrap();
+    let control = engine.log().control();
+    assert!(!engine.complete_checkpoint(ended).unwrap(), "another was first");
+    assert_eq!(engine.log().control(), control);
+    let begun = engine.begin_checkpoint().unwrap().unwrap();
+    let found = sync(&engine);
+    engine.checkpoint().unwrap();
+    assert!(engine.end_checkpoint(begun, &found).unwrap().is_none(), "another was first");
+    crash(&device, engine);
+    let (engine, _) = reopen(&device, &settings).unwrap();
+    assert_state(&engine, &rows, None, "opened again");
+}
+
+#[test]
 fn the_largest_rows_are_rolled_back_in_the_smallest_pool() {
     for settings in ways() {
         let device = device();
