@@ -23,7 +23,7 @@ use crate::btree::{Cursor, Direction, Entry, Tree};
 use crate::sqlite::ValueRef;
 use std::iter::FusedIterator;
 use std::marker::PhantomData;
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 #[cfg(test)]
@@ -154,8 +154,8 @@ impl Tables {
         let tree = table.raw()?;
         self.lock_key(table, key)?;
         let mut copy = RecordCopy::take();
-        let pages = self.statement()?;
-        let found = match pages.hold() {
+        let pages = self.statement_about(table.definition.file, |other| other == key)?;
+        let found = match pages.hold(table.definition.file) {
             Some(held) => tree.get(&held, key, |value| copy.set(value)),
             None => tree.get(&*pages, key, |value| copy.set(value)),
         };
@@ -177,7 +177,7 @@ impl Tables {
         let table = self.table(table)?;
         let tree = table.raw()?;
         keys.iter().try_for_each(|key| self.lock_key(table, key.as_ref()))?;
-        let pages = &*self.statement()?;
+        let pages = &*self.statement_about_keys(table.definition.file, keys)?;
         let mut copies = BatchCopy::default();
         let looked = tree.get_batch(pages, keys, |index, value| {
             value.into_iter().for_each(|value| copies.add(index, value));
@@ -227,7 +227,8 @@ impl EntryScan<'_> {
         let behind = after_prefix(range.prefix);
         let bounds = range.bounds(behind.as_deref());
         tables.lock_range(tree.file(), bounds, &table)?;
-        let pages = tables.statement()?.into_view();
+        let is_wanted = |key: &[u8]| RangeBounds::<[u8]>::contains(&bounds, key);
+        let pages = tables.statement_about(tree.file(), is_wanted)?.into_view();
         let cursor = tree.scan(bounds, range.direction);
         let cursor = match range.ahead_count {
             Some(count) => cursor.with_ahead_count(count),

@@ -26,7 +26,7 @@ use crate::btree::{self, Direction, Tree};
 use crate::sqlite::{RecordView, ValueRef};
 use serde::de::DeserializeOwned;
 use std::iter::FusedIterator;
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 #[cfg(test)]
@@ -233,7 +233,15 @@ impl<'t> RowScan<'t> {
         if let Some(bounds) = &bounds {
             tables.lock_range(file, as_bytes(bounds), &table)?;
         }
-        let pages = tables.statement()?.into_view();
+        // An index leads to another file, whose pages have to be as committed, too.
+        let pages = match (&bounds, range.index) {
+            (Some(bounds), None) => {
+                let bounds = as_bytes(bounds);
+                tables.statement_about(file, |key| RangeBounds::<[u8]>::contains(&bounds, key))?
+            }
+            _ => tables.statement()?,
+        }
+        .into_view();
         let way = match (&bounds, range.index) {
             (None, _) => Way::Nothing,
             (Some(bounds), Some(_)) => {

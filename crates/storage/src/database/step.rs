@@ -22,6 +22,17 @@ pub(super) enum Step {
 }
 
 impl Step {
+    /// The file in which it changes something.
+    pub(super) const fn file(&self) -> FileId {
+        match self {
+            Self::InsertNumber(file, ..)
+            | Self::UpdateNumber(file, ..)
+            | Self::DeleteNumber(file, _)
+            | Self::Put(file, ..)
+            | Self::Delete(file, _) => *file,
+        }
+    }
+
     /// Does it on other pages.
     pub(super) fn apply<P: ChangePages>(&self, pages: &mut P) -> Result<(), StorageError> {
         // Nobody takes these copies back: they go as a whole.

@@ -24,7 +24,8 @@ use crate::sqlite::{RecordView, TableTree, Value, ValueRef};
 use crate::{FileId, StorageError};
 use nandu_base::words::did_you_mean;
 use serde::{Deserialize, Serialize};
-use std::ops::{Bound, ControlFlow, Deref};
+use std::cell::OnceCell;
+use std::ops::{Bound, ControlFlow, Deref, RangeBounds};
 use std::sync::Arc;
 
 /// How many rows an index scan fetches at once in the order of their addresses.
@@ -44,18 +45,19 @@ pub struct Tables {
     pub(super) used: Option<UsedTables>,
 }
 
-/// The view of one statement: that of a reader, or of a transaction that sees its own changes.
+/// The view of one statement: that of a reader, or one for itself, of a transaction that locks what it reads or
+/// of what is about some keys.
 pub(super) enum Statement<'t> {
-    Reader(&'t EngineView),
-    Writer(EngineView),
+    Whole(&'t EngineView),
+    Own(EngineView),
 }
 
 impl Statement<'_> {
     /// The view, for whoever reads by it after the statement.
     pub(super) fn into_view(self) -> EngineView {
         match self {
-            Self::Reader(view) => view.clone(),
-            Self::Writer(view) => view,
+            Self::Whole(view) => view.clone(),
+            Self::Own(view) => view,
         }
     }
 }
@@ -64,8 +66,8 @@ impl Deref for Statement<'_> {
     type Target = EngineView;
     fn deref(&self) -> &EngineView {
         match self {
-            Self::Reader(view) => view,
-            Self::Writer(view) => view,
+            Self::Whole(view) => view,
+            Self::Own(view) => view,
         }
     }
 }
@@ -145,8 +147,38 @@ impl Tables {
     /// middle of taking back what another had locked.
     pub(super) fn statement(&self) -> Result<Statement<'_>, StorageError> {
         Ok(match self.locker {
-            None => Statement::Reader(&self.view),
-            Some(_) => Statement::Writer(EngineView::present(self.view.shared())?),
+            None => Statement::Whole(&self.view),
+            Some(_) => Statement::Own(EngineView::present(self.view.shared())?),
+        })
+    }
+
+    /// As [`Self::statement`], for one that looks at keys of a file's tree alone of which `is_wanted` is true.
+    pub(super) fn statement_about(
+        &self,
+        file: FileId,
+        is_wanted: impl Fn(&[u8]) -> bool,
+    ) -> Result<Statement<'_>, StorageError> {
+        let about = match self.locker {
+            None => self.view.about(file, is_wanted),
+            Some(_) => None,
+        };
+        about.map_or_else(|| self.statement(), |view| Ok(Statement::Own(view)))
+    }
+
+    /// The same for one that looks at these keys.
+    pub(super) fn statement_about_keys<K: AsRef<[u8]>>(
+        &self,
+        file: FileId,
+        keys: &[K],
+    ) -> Result<Statement<'_>, StorageError> {
+        let sorted = OnceCell::new();
+        self.statement_about(file, |key| {
+            let sorted = sorted.get_or_init(|| {
+                let mut sorted: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
+                sorted.sort_unstable();
+                sorted
+            });
+            sorted.binary_search(&key).is_ok()
         })
     }
 
@@ -254,9 +286,9 @@ impl Tables {
         let key = definition.key_of(key_values)?;
         self.lock_key(table, &key)?;
         let mut copy = RecordCopy::take();
-        let pages = self.statement()?;
+        let pages = self.statement_about(definition.file, |other| *other == key)?;
         let set = |value: &[u8]| copy.set(definition.record_of(&key, value, &mut Vec::new()));
-        let found = match pages.hold() {
+        let found = match pages.hold(definition.file) {
             Some(held) => tree.get(&held, &key, set),
             None => tree.get(&*pages, &key, set),
         };
@@ -324,7 +356,7 @@ impl Tables {
         let (tree, definition) = (table.keyed()?, &table.definition);
         let keys = keys_of(definition, keys)?;
         keys.iter().try_for_each(|key| self.lock_key(table, key))?;
-        let pages = &*self.statement()?;
+        let pages = &*self.statement_about_keys(definition.file, &keys)?;
         let mut copies = BatchCopy::default();
         let looked = tree.get_batch(pages, &keys, |index, bytes| {
             if let Some(value) = bytes {
@@ -462,7 +494,8 @@ impl Tables {
         let Some(bounds) = bounds else { return Ok(()) };
         let bounds = as_bytes(&bounds);
         self.lock_range(index.file, bounds, table)?;
-        let pages = &*self.statement()?;
+        let pages = &*self
+            .statement_about(index.file, |key| RangeBounds::<[u8]>::contains(&bounds, key))?;
         let mut scan = Tree::at(index.file).scan(bounds, Direction::Forward);
         while let Some((entry, _)) = scan.next(pages).map_err(self.named())? {
             if look(key::split_row_number(entry)?.1).is_break() {

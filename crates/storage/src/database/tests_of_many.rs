@@ -19,6 +19,7 @@ mod anomalies;
 mod beside;
 mod faults;
 mod histories;
+mod pending;
 mod places;
 mod tables;
 

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! At its moment S some transactions may have changed rows and not ended. Their changes are undone on
-//! copies of the pages, by the same logical undos that a rollback would use; the copies are made when a
-//! page is wanted for the first time, and nobody else sees them. So whatever reads pages reads committed
+//! copies of the pages, by the same logical undos that a rollback would use; the copies of a file are made
+//! when a page of it is wanted for the first time, and nobody else sees them. So whatever reads pages reads committed
 //! rows only, and needs to know nothing of versions.
 //!
 //! 1. Every page is as at S: no action is seen in part, and none that came later.
@@ -20,6 +20,7 @@ use super::core::Core;
 use super::open_table::OpenTables;
 use super::step::Step;
 use crate::engine::structure;
+use crate::engine::undos::Undos;
 use crate::page::{TRAILER_BYTES, page_contents, page_is_sound, page_lsn, seal_page, set_page_lsn};
 use crate::plant::{EngineBug, is_planted};
 use crate::pool::{BATCH_COUNT_MAX, Grant, PoolCounters};
@@ -38,7 +39,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Pages as they were at one moment; clones are views of the same moment. Operators that read tables in
 /// their own way get theirs from [`super::Tables::engine`].
 #[derive(Clone)]
-pub struct EngineView(Arc<ViewState>);
+pub struct EngineView {
+    state: Arc<ViewState>,
+    /// Sees all changes whoever made them, since it looks where nobody has any that are not committed.
+    sees_all: bool,
+}
 
 struct ViewState {
     shared: Arc<Shared>,
@@ -54,11 +59,13 @@ struct ViewState {
 #[derive(Default)]
 struct Copies {
     pages: BTreeMap<PageAddress, Arc<Vec<u8>>>,
-    /// What is still to be undone in them, last change first.
-    undos: Vec<Vec<u8>>,
+    /// What is still to be undone in them, by file.
+    undos: Undos,
     /// The copies as that made them, for a transaction that adds its own changes.
     committed: Option<BTreeMap<PageAddress, Arc<Vec<u8>>>>,
     /// Why the view cannot be had.
+    lost: Option<StorageError>,
+    /// Why the transaction's own changes are there in part.
     trouble: Option<StorageError>,
 }
 
@@ -70,7 +77,7 @@ struct ChangedCopies<'v> {
 
 impl std::fmt::Debug for EngineView {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "EngineView(at {})", self.0.seen.load(Ordering::Relaxed))
+        write!(formatter, "EngineView(at {})", self.state.seen.load(Ordering::Relaxed))
     }
 }
 
@@ -88,31 +95,68 @@ impl EngineView {
                 Ok(Some(undos)) => copies.undos = undos,
                 Ok(None) => {
                     let what = "a transaction under way has changed more than is kept".to_owned();
-                    copies.trouble = Some(StorageError::SnapshotTooOld { what });
+                    copies.lost = Some(StorageError::SnapshotTooOld { what });
                 }
-                Err(error) => copies.trouble = Some(error),
+                Err(error) => copies.lost = Some(error),
             }
         }
         let seen = engine.log().next_lsn();
         shared.versions.begin(seen);
-        let is_plain = AtomicBool::new(copies.undos.is_empty() && copies.trouble.is_none());
+        let is_plain = AtomicBool::new(copies.undos.is_empty() && copies.lost.is_none());
         let (shared, seen) = (Arc::clone(shared), AtomicU64::new(seen.0));
         let open = Arc::clone(&core.committed);
         drop(core);
         let (copies, ahead) = (Mutex::new(copies), Ahead::default());
-        (Self(Arc::new(ViewState { shared, seen, is_plain, copies, ahead })), open)
+        (Self::over(ViewState { shared, seen, is_plain, copies, ahead }), open)
     }
 
     /// A view whose moment is fixed by [`Self::refresh`], with all changes whoever made them.
     pub(super) fn unfixed(shared: &Arc<Shared>) -> Self {
         let (shared, seen) = (Arc::clone(shared), AtomicU64::new(0));
-        Self(Arc::new(ViewState {
+        Self::over(ViewState {
             shared,
             seen,
             is_plain: AtomicBool::new(true),
             copies: Mutex::default(),
             ahead: Ahead::default(),
-        }))
+        })
+    }
+
+    fn over(state: ViewState) -> Self {
+        Self { state: Arc::new(state), sees_all: false }
+    }
+
+    /// The view for who looks at keys of a file's tree alone of which `is_wanted` is true: where nobody had
+    /// changed one of them and not committed, nothing has to be undone for that. `None` if this one is as
+    /// good, or the only one.
+    pub(super) fn about(&self, file: FileId, is_wanted: impl Fn(&[u8]) -> bool) -> Option<Self> {
+        if self.is_plain() {
+            return None;
+        }
+        let copies = self.state.copies.lock();
+        let undos = copies.undos.get(&file)?;
+        let is_other =
+            |undo: &Arc<[u8]>| structure::key_of(undo).is_some_and(|key| !is_wanted(key));
+        let is_clean = copies.lost.is_none() && copies.trouble.is_none();
+        let sees_all = is_clean && undos.iter().all(is_other);
+        sees_all.then(|| Self { state: Arc::clone(&self.state), sees_all })
+    }
+
+    /// Whether pages of a file may have copies, so that somebody has to look.
+    fn has_copies(&self, file: FileId) -> bool {
+        if self.is_plain() {
+            return false;
+        }
+        let copies = self.state.copies.lock();
+        copies.lost.is_some()
+            || copies.trouble.is_some()
+            || copies.undos.contains_key(&file)
+            || copies.pages.range(pages_of(file)).next().is_some()
+    }
+
+    /// Whether no page has a copy for it.
+    fn is_plain(&self) -> bool {
+        self.sees_all || self.state.is_plain()
     }
 
     /// A view of all changes up to now, whoever made them.
@@ -132,7 +176,7 @@ impl EngineView {
     /// If the engine has stopped; the moment is now all the same.
     pub(super) fn refresh(&self) -> Result<(), StorageError> {
         self.land_ahead();
-        let ViewState { shared, seen, .. } = &*self.0;
+        let ViewState { shared, seen, .. } = &*self.state;
         let core = shared.core.read();
         let now = core.engine().log().next_lsn();
         shared.versions.begin(now);
@@ -145,7 +189,7 @@ impl EngineView {
 
     /// Waits for what was begun ahead of time: for whoever may be about to remove a file that it is of.
     pub(super) fn land_ahead(&self) {
-        self.0.ahead.clear(&self.0.shared.page_reader);
+        self.state.ahead.clear(&self.state.shared.page_reader);
     }
 
     /// Does what a transaction did on the copies of its view, so that it sees it. After an error nothing
@@ -154,9 +198,9 @@ impl EngineView {
         if steps.is_empty() {
             return Ok(());
         }
-        let state = &*self.0;
+        let state = &*self.state;
         let mut copies = state.copies.lock();
-        state.undo(&mut copies)?;
+        steps.iter().try_for_each(|step| state.undo(&mut copies, step.file()))?;
         let Copies { pages, committed, trouble, .. } = &mut *copies;
         committed.get_or_insert_with(|| pages.clone());
         state.is_plain.store(false, Ordering::Release);
@@ -168,7 +212,7 @@ impl EngineView {
     /// Does all that a transaction did and has not taken back, from its moment on.
     pub(super) fn redo(&self, steps: &[Step]) -> Result<(), StorageError> {
         {
-            let mut copies = self.0.copies.lock();
+            let mut copies = self.state.copies.lock();
             let Some(committed) = copies.committed.clone() else { return Ok(()) };
             copies.pages = committed;
             copies.trouble = None;
@@ -179,20 +223,20 @@ impl EngineView {
     /// The settings in force.
     #[must_use]
     pub fn settings(&self) -> &Settings {
-        &self.0.shared.settings
+        &self.state.shared.settings
     }
 
     /// The volume of the pages, for operators that read tables in larger pieces and keep files of
     /// their own there. They remove those files; what a crash leaves goes at the next opening.
     #[must_use]
     pub fn data_io(&self) -> Io {
-        self.0.shared.data_io.clone()
+        self.state.shared.data_io.clone()
     }
 
     /// The present, on the devices' clock.
     #[must_use]
     pub fn now(&self) -> Nanos {
-        self.0.shared.data_io.present()
+        self.state.shared.data_io.present()
     }
 
     /// Frames of the pool as the memory of an operator.
@@ -200,7 +244,7 @@ impl EngineView {
     /// # Errors
     /// As [`crate::Pool::grant`].
     pub fn grant(&self, frame_count: u32) -> Result<Grant, StorageError> {
-        self.0.shared.core.read().engine().grant(frame_count)
+        self.state.shared.core.read().engine().grant(frame_count)
     }
 
     /// Brings the changed pages of a file to the volume, so that whoever reads there sees them. True
@@ -210,7 +254,7 @@ impl EngineView {
     /// # Errors
     /// If the log or the device fails.
     pub fn settle(&self, file: FileId) -> Result<bool, StorageError> {
-        self.0.shared.core.read().engine().settle(file)
+        self.state.shared.core.read().engine().settle(file)
     }
 
     /// Puts the page as the view sees it in place of what was read from the volume after
@@ -219,13 +263,13 @@ impl EngineView {
     /// # Errors
     /// As [`ReadPages::read`].
     pub fn mend(&self, address: PageAddress, page: &mut [u8]) -> Result<(), StorageError> {
-        let state = &*self.0;
+        let state = &*self.state;
         let seen = Lsn(state.seen.load(Ordering::Acquire));
         let versions = &state.shared.versions;
         let is_old = || page_lsn(page) < seen && !versions.has(address, seen);
         // One that is written meanwhile may come torn, with an LSN from before.
         let is_whole = || !versions.has_lost(seen) || page_is_sound(page, address);
-        if state.is_plain() && is_old() && is_whole() {
+        if !self.has_copies(address.file) && is_old() && is_whole() {
             return Ok(());
         }
         let usable_bytes = page.len() - TRAILER_BYTES;
@@ -239,37 +283,37 @@ impl EngineView {
     /// What the pool has done.
     #[must_use]
     pub fn pool_counters(&self) -> PoolCounters {
-        self.0.shared.core.read().engine().pool_counters()
+        self.state.shared.core.read().engine().pool_counters()
     }
 
     /// What the devices have done: that of the pages, and that of the log if it has its own.
     #[must_use]
     pub fn device_counters(&self) -> (Counters, Option<Counters>) {
-        self.0.shared.core.read().engine().device_counters()
+        self.state.shared.core.read().engine().device_counters()
     }
 
     /// Where the next record of the log goes: the bytes of all that were written so far.
     #[must_use]
     pub fn log_end(&self) -> Lsn {
-        self.0.shared.log.next_lsn()
+        self.state.shared.log.next_lsn()
     }
 
     /// All files of pages by name.
     #[must_use]
     pub fn files(&self) -> Vec<(FileId, String)> {
-        self.0.shared.core.read().engine().files()
+        self.state.shared.core.read().engine().files()
     }
 
     /// Bytes that a file takes on the volume: see [`crate::Engine::file_bytes`].
     #[must_use]
     pub fn file_bytes(&self, file: FileId) -> u64 {
-        self.0.shared.core.read().engine().file_bytes(file)
+        self.state.shared.core.read().engine().file_bytes(file)
     }
 
     /// Memory that earlier versions of pages take now, of all views.
     #[must_use]
     pub fn version_bytes(&self) -> u64 {
-        self.0.shared.versions.bytes()
+        self.state.shared.versions.bytes()
     }
 
     /// Asserts the numbered invariants of the engine and of the locks. Nobody else may be at work.
@@ -277,40 +321,42 @@ impl EngineView {
     /// # Panics
     /// If one does not hold.
     pub fn audit(&self) {
-        self.0.shared.core.read().engine().audit();
-        self.0.shared.locks.audit();
+        self.state.shared.core.read().engine().audit();
+        self.state.shared.locks.audit();
     }
 
-    /// The engine held, for one walk from a root to a leaf; `None` where pages have copies here.
-    pub(super) fn hold(&self) -> Option<HeldView<'_>> {
-        let state = &*self.0;
-        state.is_plain().then(|| {
+    /// The engine held, for one walk from a root to a leaf of a file; `None` where its pages may have copies
+    /// here.
+    pub(super) fn hold(&self, file: FileId) -> Option<HeldView<'_>> {
+        let state = &*self.state;
+        (!self.has_copies(file)).then(|| {
             let core = state.shared.core.read();
             let seen = Lsn(state.seen.load(Ordering::Acquire));
-            HeldView { state, seen, core: RefCell::new(Some(core)) }
+            HeldView { state, file, seen, core: RefCell::new(Some(core)) }
         })
     }
 
-    /// Pages that have copies here.
-    pub(super) fn copy_count(&self) -> u32 {
-        if self.0.is_plain() {
+    /// Pages of a file that have copies here.
+    pub(super) fn copy_count(&self, file: FileId) -> u32 {
+        if self.is_plain() {
             return 0;
         }
         // An error is told by whoever reads a page.
-        let mut copies = self.0.copies.lock();
-        let _ = self.0.undo(&mut copies);
-        to_u32(copies.pages.len() as u64)
+        let mut copies = self.state.copies.lock();
+        let _ = self.state.undo(&mut copies, file);
+        to_u32(copies.pages.range(pages_of(file)).count() as u64)
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {
-        &self.0.shared
+        &self.state.shared
     }
 }
 
-/// A view while the engine is held, for a few pages in a row. It is left while a page is read from the
+/// A view while the engine is held, for a few pages of a file in a row. It is left while a page is read from the
 /// device.
 pub(super) struct HeldView<'v> {
     state: &'v ViewState,
+    file: FileId,
     seen: Lsn,
     core: RefCell<Option<RwLockReadGuard<'v, Core>>>,
 }
@@ -326,6 +372,7 @@ impl ReadPages for HeldView<'_> {
         address: PageAddress,
         look: impl FnOnce(&[u8]) -> R,
     ) -> Result<R, StorageError> {
+        debug_assert_eq!(address.file, self.file, "others may have copies");
         self.state.read_held(&mut self.core.borrow_mut(), self.seen, address, look)
     }
 }
@@ -430,6 +477,34 @@ impl ViewState {
         held.insert(self.shared.core.read()).engine().finish_aside(read, look)
     }
 
+    /// Several pages at S, with all changes in them.
+    fn read_batch_whole(
+        &self,
+        addresses: &[PageAddress],
+        mut look: impl FnMut(usize, &[u8]),
+    ) -> Result<(), StorageError> {
+        let seen = Lsn(self.seen.load(Ordering::Acquire));
+        let mut others = Vec::new();
+        let mut look_if_old = |index, lsn: Lsn, bytes: &[u8]| {
+            if lsn < seen {
+                look(index, bytes);
+            } else {
+                others.push(index);
+            }
+        };
+        // This view is one of them.
+        if self.shared.company_count() > 1 && self.shared.page_reader.can_read() {
+            self.read_batch_beside(addresses, &mut look_if_old)?;
+        } else {
+            let core = self.shared.core.read();
+            core.engine().read_batch_with_lsn(addresses, look_if_old)?;
+        }
+        for index in others {
+            self.read_whole(addresses[index], |bytes| look(index, bytes))?;
+        }
+        Ok(())
+    }
+
     /// Several pages, with the engine left while they are read from the device.
     fn read_batch_beside(
         &self,
@@ -480,22 +555,28 @@ impl ViewState {
     /// A copy of a page, if there is one once all is undone that has to be.
     fn copy_of(&self, address: PageAddress) -> Result<Option<Arc<Vec<u8>>>, StorageError> {
         let mut copies = self.copies.lock();
-        self.undo(&mut copies)?;
+        self.undo(&mut copies, address.file)?;
         Ok(copies.pages.get(&address).map(Arc::clone))
     }
 
-    /// Undoes in the copies what was not committed.
-    fn undo(&self, copies: &mut Copies) -> Result<(), StorageError> {
-        let Copies { pages, undos, trouble, .. } = copies;
-        if let Some(trouble) = trouble {
-            return Err(trouble.clone());
+    /// Undoes in the copies of a file what was not committed. An undo is of one file and reads no other.
+    fn undo(&self, copies: &mut Copies, file: FileId) -> Result<(), StorageError> {
+        let Copies { pages, undos, committed, lost, trouble } = copies;
+        if let Some(error) = lost.as_ref().or(trouble.as_ref()) {
+            return Err(error.clone());
         }
-        for undo in std::mem::take(undos) {
+        let Some(undos) = undos.remove(&file) else { return Ok(()) };
+        for undo in undos {
             let mut changed = ChangedCopies { state: self, pages };
             if let Err(error) = structure::apply_undo(&mut changed, &undo) {
-                *trouble = Some(error.clone());
+                *lost = Some(error.clone());
                 return Err(error);
             }
+        }
+        if let Some(committed) = committed {
+            // The transaction has changed nothing in this file so far.
+            let made = pages.range(pages_of(file));
+            committed.extend(made.map(|(&address, copy)| (address, Arc::clone(copy))));
         }
         Ok(())
     }
@@ -503,7 +584,7 @@ impl ViewState {
 
 impl ReadPages for EngineView {
     fn usable_bytes(&self) -> usize {
-        self.0.shared.settings.page_bytes as usize - TRAILER_BYTES
+        self.state.shared.settings.page_bytes as usize - TRAILER_BYTES
     }
 
     #[inline]
@@ -512,12 +593,12 @@ impl ReadPages for EngineView {
         address: PageAddress,
         look: impl FnOnce(&[u8]) -> R,
     ) -> Result<R, StorageError> {
-        if !self.0.is_plain()
-            && let Some(copy) = self.0.copy_of(address)?
+        if !self.is_plain()
+            && let Some(copy) = self.state.copy_of(address)?
         {
             return Ok(look(&copy));
         }
-        self.0.read_whole(address, look)
+        self.state.read_whole(address, look)
     }
 
     fn read_batch(
@@ -525,48 +606,23 @@ impl ReadPages for EngineView {
         addresses: &[PageAddress],
         mut look: impl FnMut(usize, &[u8]),
     ) -> Result<(), StorageError> {
-        let state = &*self.0;
-        let seen = Lsn(state.seen.load(Ordering::Acquire));
-        let mut others = Vec::new();
-        if !state.is_plain() {
-            for (index, &address) in addresses.iter().enumerate() {
-                if let Some(copy) = state.copy_of(address)? {
-                    look(index, &copy);
-                    others.push(index);
-                }
-            }
-            if !others.is_empty() {
-                // Few transactions are under way, so few pages have copies.
-                for (index, &address) in addresses.iter().enumerate() {
-                    if others.binary_search(&index).is_err() {
-                        state.read_whole(address, |bytes| look(index, bytes))?;
-                    }
-                }
-                return Ok(());
+        let state = &*self.state;
+        if self.is_plain() {
+            return state.read_batch_whole(addresses, look);
+        }
+        let mut left = Vec::new();
+        for (index, &address) in addresses.iter().enumerate() {
+            match state.copy_of(address)? {
+                Some(copy) => look(index, &copy),
+                None => left.push(index),
             }
         }
-        let mut look_if_old = |index, lsn: Lsn, bytes: &[u8]| {
-            if lsn < seen {
-                look(index, bytes);
-            } else {
-                others.push(index);
-            }
-        };
-        // This view is one of them.
-        if state.shared.company_count() > 1 && state.shared.page_reader.can_read() {
-            state.read_batch_beside(addresses, &mut look_if_old)?;
-        } else {
-            let core = state.shared.core.read();
-            core.engine().read_batch_with_lsn(addresses, look_if_old)?;
-        }
-        for index in others {
-            state.read_whole(addresses[index], |bytes| look(index, bytes))?;
-        }
-        Ok(())
+        let left_addresses: Vec<PageAddress> = left.iter().map(|&index| addresses[index]).collect();
+        state.read_batch_whole(&left_addresses, |at, bytes| look(left[at], bytes))
     }
 
     fn prefetch(&self, addresses: &[PageAddress]) {
-        let ViewState { shared, ahead, .. } = &*self.0;
+        let ViewState { shared, ahead, .. } = &*self.state;
         // This view is one of them.
         if shared.company_count() <= 1 || !shared.page_reader.can_read() {
             return shared.core.read().engine().prefetch(addresses);
@@ -630,6 +686,11 @@ impl ChangedCopies<'_> {
         self.pages.insert(address, Arc::new(copy));
         Ok(())
     }
+}
+
+/// All pages of a file.
+const fn pages_of(file: FileId) -> std::ops::RangeInclusive<PageAddress> {
+    PageAddress::new(file, 0)..=PageAddress::new(file, u32::MAX)
 }
 
 /// Whether a view of the moment `seen` sees a page as it is.

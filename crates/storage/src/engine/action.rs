@@ -38,7 +38,8 @@ const SPARE_COUNT_MAX: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct ActionScratch {
     record: RecordBuilder,
-    undo: Vec<u8>,
+    /// What takes the action back, that of the last one until the next.
+    pub(super) undo: Vec<u8>,
     /// Changes of the structure that the undo takes back.
     undo_change_count: u64,
     touched: Vec<Touched>,

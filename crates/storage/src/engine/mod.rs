@@ -25,6 +25,7 @@ pub(crate) mod structure;
 #[cfg(test)]
 mod tests;
 mod transaction;
+pub(crate) mod undos;
 mod unlogged;
 pub(crate) mod versions;
 mod volumes;
@@ -53,6 +54,7 @@ use nandu_device::Counters;
 use owners::Owners;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use undos::KeptUndos;
 use versions::Versions;
 use volumes::{
     DOUBLE_WRITE_FILE, LOG_FILE, Shared, check_moment, check_written, create_file, expect_file,
@@ -73,6 +75,7 @@ pub struct Engine {
     active: Option<Transaction>,
     /// Transactions that were set aside, while another is active.
     parked: BTreeMap<u64, Transaction>,
+    undos: KeptUndos,
     versions: Arc<Versions>,
     next_transaction: u64,
     /// The record that began the last complete checkpoint.
@@ -271,6 +274,7 @@ impl Engine {
             owners: Owners::default(),
             active: None,
             parked: BTreeMap::new(),
+            undos: KeptUndos::default(),
             versions: Arc::new(Versions::new(settings.version_bytes)),
             next_transaction: 1,
             last_checkpoint: Lsn(0),
@@ -623,6 +627,10 @@ impl Engine {
         self.pool.audit();
         self.log.audit();
         self.versions.audit();
+        self.undos.audit(|transaction| {
+            let open = self.active.iter().chain(self.parked.values());
+            open.into_iter().find(|open| open.id == transaction).map(|open| open.undo_next)
+        });
         let end = self.log.next_lsn();
         assert!(self.last_checkpoint < end, "a checkpoint is a record");
         let open = self.active.iter().chain(self.parked.values());

@@ -46,6 +46,15 @@ pub(super) fn file_of(undo: &[u8]) -> Option<FileId> {
     Some(FileId(u16::from_be_bytes([high, low])))
 }
 
+/// The only key that an undo changes, where it is about one of a tree.
+pub(crate) fn key_of(undo: &[u8]) -> Option<&[u8]> {
+    let (&[kind, _, _], rest) = undo.split_first_chunk::<UNDO_HEAD_BYTES>()?;
+    match (kind == StructureKind::Tree as u8).then(|| btree::Undo::decode(rest))? {
+        Ok(btree::Undo::Delete { key } | btree::Undo::Put { key, .. }) => Some(key),
+        _ => None,
+    }
+}
+
 /// Performs a logical undo.
 ///
 /// # Errors

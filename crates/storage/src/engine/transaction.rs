@@ -12,11 +12,13 @@
 //! 3. What the log keeps is what transactions have reserved, each for itself: none takes of another's.
 
 use super::action::ActionKind;
+use super::undos::{Undos, add_undo};
 use super::{Engine, structure};
 use crate::log::{
     LogRecord, RecordBuffer, RecordBuilder, Room, TransactionEntry, TransactionStatus,
 };
 use crate::{FileId, Lsn, StorageError};
+use std::sync::Arc;
 
 /// A transaction at work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,9 +144,9 @@ impl Engine {
         self.active = Some(parked.expect("a transaction that goes on was set aside"));
     }
 
-    /// What takes back the changes of transactions that were set aside and have not ended, last change
-    /// first in each: what somebody has to undo on copies of pages who wants to see committed rows only, of
-    /// files other than `unseen`. `None` if that is more than `bytes_max`.
+    /// What takes back the changes of transactions that were set aside and have not ended: what somebody
+    /// has to undo on copies of pages who wants to see committed rows only, of files other than `unseen`.
+    /// `None` if that is more than `bytes_max`.
     ///
     /// # Errors
     /// If the log cannot be read.
@@ -152,26 +154,29 @@ impl Engine {
         &self,
         unseen: &[FileId],
         bytes_max: u64,
-    ) -> Result<Option<Vec<Vec<u8>>>, StorageError> {
-        let is_seen =
-            |undo: &[u8]| structure::file_of(undo).is_some_and(|file| !unseen.contains(&file));
-        let mut undos: Vec<Vec<u8>> = Vec::new();
+    ) -> Result<Option<Undos>, StorageError> {
+        let mut undos = Undos::new();
         let mut bytes = 0;
         let mut buffer = RecordBuffer::new();
         for transaction in self.parked.values() {
             let mut next = transaction.undo_next;
+            let mut kept = self.undos.of(transaction.id);
             while next > Lsn(0) {
-                next = match self.log.read_record(next, &mut buffer)? {
-                    LogRecord::Action { previous, undo, .. } => {
-                        if is_seen(undo) {
-                            bytes += (undo.len() + size_of::<Vec<u8>>()) as u64;
-                            undos.push(undo.to_vec());
+                if let Some((last, before)) = kept.split_last()
+                    && last.lsn == next
+                {
+                    bytes += add_undo(&mut undos, &last.undo, unseen);
+                    (next, kept) = (last.next, before);
+                } else {
+                    next = match self.log.read_record(next, &mut buffer)? {
+                        LogRecord::Action { previous, undo, .. } => {
+                            bytes += add_undo(&mut undos, &Arc::from(undo), unseen);
+                            previous
                         }
-                        previous
-                    }
-                    LogRecord::Compensation { undo_next, .. } => undo_next,
-                    other => return Err(not_in_a_chain(next, &other)),
-                };
+                        LogRecord::Compensation { undo_next, .. } => undo_next,
+                        other => return Err(not_in_a_chain(next, &other)),
+                    };
+                }
                 if bytes > bytes_max {
                     return Ok(None);
                 }
@@ -334,6 +339,7 @@ impl Engine {
             }
             let active = self.active.as_mut().expect("it is active until it ends");
             active.undo_next = next;
+            self.undos.forget_behind(active.id, next);
         }
         Ok(())
     }
@@ -346,12 +352,16 @@ impl Engine {
         }
         active.last = lsn;
         if kind == ActionKind::Forward {
-            active.undo_next = lsn;
+            let (id, next) = (active.id, std::mem::replace(&mut active.undo_next, lsn));
+            if self.has_company() {
+                self.undos.keep(id, (lsn, next), &self.scratch.undo);
+            }
         }
     }
 
     fn end_transaction(&mut self) {
         let ended = self.active.take().expect("what ends was active");
+        self.undos.end(ended.id);
         // Where nobody else is at work nothing stays reserved, whatever the accounts say.
         let is_last = self.parked.is_empty();
         self.log.release(if is_last { u64::MAX } else { ended.reserved_bytes });

@@ -12,11 +12,12 @@
 //! 1. A page whose LSN is below S is as the view at S sees it. Any other has a version here that is,
 //!    or the view is too old.
 //! 2. Versions take at most the bytes that were granted; those that were replaced first go first.
-//! 3. Without views nothing is kept.
+//! 3. Each version is seen by a view. So an old view keeps one version of a page, however often that
+//!    changes, and without views nothing is kept.
 
-use crate::{Lsn, PageAddress};
+use crate::{FileId, Lsn, PageAddress};
 use nandu_workers::sync::Mutex;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -39,19 +40,11 @@ pub(crate) struct Versions {
 struct State {
     /// How many views there are at each S.
     views: BTreeMap<Lsn, u32>,
-    /// The versions of each page, those that were replaced first in front.
-    pages: BTreeMap<PageAddress, VecDeque<Version>>,
-    /// All of them, in the order in which they were replaced.
-    replaced: VecDeque<(Lsn, PageAddress)>,
+    /// The versions by page and by the record that replaced each: whole pages with their trailers.
+    images: BTreeMap<(PageAddress, Lsn), Arc<[u8]>>,
+    /// All of them in the order in which they were replaced, each with the LSN of its page.
+    replaced: BTreeMap<(Lsn, PageAddress), Lsn>,
     bytes: u64,
-}
-
-#[derive(Debug)]
-struct Version {
-    /// The record that replaced it.
-    replaced_at: Lsn,
-    /// The whole page with its trailer.
-    image: Arc<[u8]>,
 }
 
 impl Versions {
@@ -89,8 +82,7 @@ impl Versions {
         }
         state.views.remove(&seen);
         self.note_youngest(&state);
-        let oldest = state.views.first_key_value().map_or(Lsn(u64::MAX), |(&seen, _)| seen);
-        state.forget_while(|_, replaced_at| replaced_at < oldest);
+        state.forget_unseen(seen);
         self.kept_count.store(state.replaced.len() as u64, Ordering::Release);
     }
 
@@ -104,21 +96,22 @@ impl Versions {
         page_lsn.0 < self.youngest.load(Ordering::Acquire)
     }
 
-    /// Keeps what the record at `replaced_at` replaced.
+    /// Keeps what the record at `replaced_at` replaced, if somebody sees it.
     pub(crate) fn keep(&self, address: PageAddress, replaced_at: Lsn, image: &[u8]) {
         let mut state = self.state.lock();
+        let page_lsn = crate::page::page_lsn(image);
+        if state.views.last_key_value().is_none_or(|(&youngest, _)| youngest <= page_lsn) {
+            return;
+        }
         state.bytes += image.len() as u64;
-        let version = Version { replaced_at, image: image.into() };
-        state.pages.entry(address).or_default().push_back(version);
-        state.replaced.push_back((replaced_at, address));
-        let bytes_max = self.bytes_max;
-        state.forget_while(|state, replaced_at| {
-            let is_lost = state.bytes > bytes_max;
-            if is_lost {
-                self.lost_at.store(replaced_at.0, Ordering::Release);
-            }
-            is_lost
-        });
+        state.images.insert((address, replaced_at), image.into());
+        state.replaced.insert((replaced_at, address), page_lsn);
+        while state.bytes > self.bytes_max
+            && let Some((&(replaced_at, address), _)) = state.replaced.first_key_value()
+        {
+            state.forget(replaced_at, address);
+            self.lost_at.fetch_max(replaced_at.0, Ordering::AcqRel);
+        }
         self.kept_count.store(state.replaced.len() as u64, Ordering::Release);
     }
 
@@ -126,11 +119,9 @@ impl Versions {
     /// any more.
     pub(crate) fn find(&self, address: PageAddress, seen: Lsn) -> Option<Arc<[u8]>> {
         let state = self.state.lock();
-        let versions = state.pages.get(&address)?;
-        let at = versions.partition_point(|version| version.replaced_at < seen);
-        let version = versions.get(at)?;
-        let is_seen = crate::page::page_lsn(&version.image) < seen;
-        is_seen.then(|| Arc::clone(&version.image))
+        let (_, image) = state.images.range((address, seen)..=(address, Lsn(u64::MAX))).next()?;
+        let is_seen = crate::page::page_lsn(image) < seen;
+        is_seen.then(|| Arc::clone(image))
     }
 
     /// Whether the page was replaced since `seen`, and is kept as it was then.
@@ -166,37 +157,46 @@ impl Versions {
     /// If one does not hold.
     pub(crate) fn audit(&self) {
         let state = self.state.lock();
-        let versions = state.pages.values().flatten();
-        let bytes: usize = versions.clone().map(|version| version.image.len()).sum();
+        let bytes: usize = state.images.values().map(|image| image.len()).sum();
         assert_eq!(bytes as u64, state.bytes, "bytes are counted");
         assert!(state.bytes <= self.bytes_max, "invariant 2");
-        assert_eq!(versions.count(), state.replaced.len(), "each version is listed");
-        assert!(!state.views.is_empty() || state.replaced.is_empty(), "invariant 3");
-        assert!(state.replaced.iter().is_sorted_by_key(|&(lsn, _)| lsn), "in order");
+        assert_eq!(state.images.len(), state.replaced.len(), "each version is listed");
+        for (&(replaced_at, address), &page_lsn) in &state.replaced {
+            let image = &state.images[&(address, replaced_at)];
+            assert_eq!(crate::page::page_lsn(image), page_lsn, "it is listed as what it is");
+            let before = state.views.range(..=replaced_at).next_back();
+            assert!(before.is_some_and(|(&seen, _)| page_lsn < seen), "invariant 3");
+        }
     }
 }
 
 impl State {
-    /// Forgets versions from the front of the list, while `goes` says so.
-    fn forget_while(&mut self, goes: impl Fn(&Self, Lsn) -> bool) {
-        while let Some(&(replaced_at, address)) = self.replaced.front()
-            && goes(self, replaced_at)
-        {
-            self.replaced.pop_front();
-            let versions = self.pages.get_mut(&address).expect("what is listed is there");
-            let version = versions.pop_front().expect("what is listed is there");
-            self.bytes -= version.image.len() as u64;
-            if versions.is_empty() {
-                self.pages.remove(&address);
-            }
+    /// Forgets what only the view at `seen` saw, which has ended. Of the views that see a version the
+    /// youngest is the last one before it was replaced, so these versions were replaced before the next view
+    /// began; another sees one of them if the view before does.
+    fn forget_unseen(&mut self, seen: Lsn) {
+        let before = self.views.range(..seen).next_back().map(|(&seen, _)| seen);
+        let after = self.views.range(seen..).next().map_or(Lsn(u64::MAX), |(&seen, _)| seen);
+        let least = PageAddress::new(FileId(0), 0);
+        let replaced = self.replaced.range((seen, least)..(after, least));
+        let is_unseen = |page_lsn: Lsn| before.is_none_or(|before| before <= page_lsn);
+        let unseen = replaced.filter(|&(_, &page_lsn)| is_unseen(page_lsn));
+        let unseen: Vec<(Lsn, PageAddress)> = unseen.map(|(&version, _)| version).collect();
+        for (replaced_at, address) in unseen {
+            self.forget(replaced_at, address);
         }
+    }
+
+    fn forget(&mut self, replaced_at: Lsn, address: PageAddress) {
+        self.replaced.remove(&(replaced_at, address));
+        let image = self.images.remove(&(address, replaced_at)).expect("what is listed is there");
+        self.bytes -= image.len() as u64;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::FileId;
     use crate::page::set_page_lsn;
 
     const PAGE: PageAddress = PageAddress::new(FileId(1), 1);
@@ -234,13 +234,74 @@ mod tests {
     #[test]
     fn past_the_bound_the_oldest_versions_go() {
         let versions = Versions::new(1024);
-        versions.begin(Lsn(10));
         for (lsn, before) in [(10, 5), (20, 10), (30, 20)] {
+            versions.begin(Lsn(lsn));
             versions.keep(PAGE, Lsn(lsn), &image(before));
         }
         versions.audit();
         assert_eq!(lsn_of(versions.find(PAGE, Lsn(10))), None, "and no later one in its place");
         assert!(versions.has_lost(Lsn(10)) && !versions.has_lost(Lsn(11)));
+        assert_eq!(lsn_of(versions.find(PAGE, Lsn(20))), Some(10));
+        [10, 20, 30].into_iter().for_each(|seen| versions.end(Lsn(seen)));
+    }
+
+    #[test]
+    fn an_old_view_keeps_one_version_of_a_page_that_others_see_changing() {
+        let versions = Versions::new(1 << 20);
+        versions.begin(Lsn(10));
+        versions.keep(PAGE, Lsn(10), &image(5));
+        let mut before = 10;
+        for moment in (20..1000).step_by(10) {
+            versions.begin(Lsn(moment));
+            versions.keep(PAGE, Lsn(moment), &image(before));
+            before = moment;
+            versions.audit();
+            assert_eq!(versions.bytes(), 1024);
+            versions.end(Lsn(moment));
+            versions.audit();
+            assert_eq!(versions.bytes(), 512, "nobody sees what was replaced at {moment}");
+        }
+        assert_eq!(lsn_of(versions.find(PAGE, Lsn(10))), Some(5));
         versions.end(Lsn(10));
+        assert_eq!(versions.bytes(), 0);
+    }
+
+    #[test]
+    fn whatever_views_begin_and_end_each_sees_its_version_and_no_other_is_kept() {
+        let mut rng = nandu_base::Rng::new(7);
+        let versions = Versions::new(1 << 20);
+        let pages: Vec<PageAddress> =
+            (1..5).map(|page| PageAddress::new(FileId(1), page)).collect();
+        // The LSNs of each page, from its first on.
+        let mut lsns = vec![vec![0]; pages.len()];
+        let mut views: Vec<u64> = Vec::new();
+        for now in (10..20_000).step_by(10) {
+            match rng.below(4) {
+                0 => {
+                    versions.begin(Lsn(now));
+                    views.push(now);
+                }
+                1 if !views.is_empty() => {
+                    let index = nandu_base::to_index(rng.below(views.len() as u64));
+                    versions.end(Lsn(views.swap_remove(index)));
+                }
+                _ => {
+                    let index = nandu_base::to_index(rng.below(pages.len() as u64));
+                    let before = *lsns[index].last().unwrap();
+                    if versions.is_seen(Lsn(before)) {
+                        versions.keep(pages[index], Lsn(now), &image(before));
+                    }
+                    lsns[index].push(now);
+                }
+            }
+            versions.audit();
+            for &seen in &views {
+                for (&page, lsns) in pages.iter().zip(&lsns) {
+                    let then = lsns[..lsns.partition_point(|&lsn| lsn < seen)].last().copied();
+                    let expected = then.filter(|then| then != lsns.last().unwrap());
+                    assert_eq!(lsn_of(versions.find(page, Lsn(seen))), expected, "at {now}");
+                }
+            }
+        }
     }
 }

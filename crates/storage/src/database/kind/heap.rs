@@ -122,7 +122,7 @@ impl TableRows for HeapRows {
         let mut copy = RecordCopy::take();
         let pages = tables.statement()?;
         let tree = self.0.tree_in(&pages);
-        let found = match pages.hold() {
+        let found = match pages.hold(table.definition.file) {
             Some(held) => tree.get(&held, row_number, |record| copy.set(record.bytes())),
             None => tree.get(&*pages, row_number, |record| copy.set(record.bytes())),
         };
@@ -241,7 +241,8 @@ impl HeapReader {
 
     /// The heap in a view that is there already, whose copies may have pages that the file has not.
     pub(in crate::database) fn tree_in(&self, view: &EngineView) -> TableTree {
-        self.tree.with_page_count(self.page_count().saturating_add(view.copy_count()))
+        self.tree
+            .with_page_count(self.page_count().saturating_add(view.copy_count(self.tree.file())))
     }
 
     /// Replaces a row, which is locked.
