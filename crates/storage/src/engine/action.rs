@@ -176,6 +176,7 @@ impl<'e> Action<'e> {
         let lsn = match appended {
             Ok(lsn) => lsn,
             Err(error) => {
+                let error = self.engine.name_who_fills_log(error);
                 self.restore();
                 return Err(error);
             }

@@ -103,7 +103,7 @@ impl Engine {
             }
             false => {
                 let waits_bytes = if self.begun_checkpoint.is_some() { due_bytes / 4 } else { 0 };
-                self.logged_bytes() >= due_bytes + waits_bytes
+                self.logged_bytes() >= due_bytes + waits_bytes || self.log_is_short()
             }
         };
         let answer = if is_due { self.checkpoint() } else { Ok(()) };
@@ -113,6 +113,14 @@ impl Engine {
         }
     }
 
+    /// Whether the log is nearly full, and a checkpoint would make room in it: a transaction kept that, which has
+    /// ended since the last one.
+    fn log_is_short(&self) -> bool {
+        let open = self.active.iter().chain(self.parked.values());
+        let firsts = open.map(|open| open.first).filter(|&first| first > Lsn(0));
+        self.log.is_short_before(firsts.fold(self.last_checkpoint, Lsn::min))
+    }
+
     /// Bytes of log since the last checkpoint began.
     fn logged_bytes(&self) -> u64 {
         self.log.next_lsn().0 - self.last_checkpoint.0
@@ -120,8 +128,8 @@ impl Engine {
 
     /// Whether one should be taken without holding the engine, soon enough that nobody has to hold it.
     pub(crate) fn wants_checkpoint(&self) -> bool {
-        self.begun_checkpoint.is_none()
-            && self.logged_bytes() >= self.settings.checkpoint_bytes / 4 * 3
+        let is_near = || self.logged_bytes() >= self.settings.checkpoint_bytes / 4 * 3;
+        self.begun_checkpoint.is_none() && (is_near() || self.log_is_short())
     }
 
     /// Begins a checkpoint during which the engine is left to others; `None` where that cannot be done, or

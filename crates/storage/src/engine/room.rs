@@ -96,6 +96,28 @@ impl Engine {
         }
     }
 
+    /// What a change is told for which the log has no room, where it is not large itself: an older transaction
+    /// keeps what came since.
+    pub(super) fn name_who_fills_log(&self, error: StorageError) -> StorageError {
+        let Some(active) = self.active else { return error };
+        let log_bytes = self.settings.log_bytes;
+        let firsts = self.parked.values().map(|open| open.first).filter(|&first| first > Lsn(0));
+        match (error, firsts.min()) {
+            (StorageError::NoSpace { .. }, Some(oldest))
+                if oldest < active.first_or_future() && active.reserved_bytes < log_bytes / 4 =>
+            {
+                let since_bytes = self.log.next_lsn().0 - oldest.0;
+                let what = format!(
+                    "the log of {log_bytes} bytes is full: {since_bytes} of them came since a \
+                     transaction began that has not ended; end that one and do this one again, or give \
+                     the database a larger log (log_bytes, nandu db compact --log-size)"
+                );
+                StorageError::NoSpace { what }
+            }
+            (error, _) => error,
+        }
+    }
+
     /// What a change is told that finds no room in the log, which cannot be cut either.
     pub(super) fn explain_full(&mut self, error: StorageError) -> StorageError {
         match error {

@@ -135,3 +135,25 @@ fn what_was_done_alone_is_undone_from_the_log() {
     assert_eq!(get(&database.read(), 75).unwrap().as_deref(), Some("first"));
     before.engine().audit();
 }
+
+#[test]
+fn the_log_has_room_again_once_the_transaction_has_ended_that_filled_it() {
+    let settings = Settings { log_bytes: 256 << 10, ..settings() };
+    let database = create(&device(), &settings);
+    let mut old = database.write().unwrap();
+    put(&mut old, 1, "old").unwrap();
+    let text = "a".repeat(100);
+    let change = |key: i64| {
+        let mut write = database.write()?;
+        (0..10).try_for_each(|part| put(&mut write, 10 * key + part, &text).map(drop))?;
+        write.commit()
+    };
+    let full = (1..1000).find_map(|key| change(key).err());
+    assert!(full.unwrap().to_string().contains("since a transaction began that has not ended"));
+    assert!(change(1).is_err(), "as long as it is open");
+    old.commit().unwrap();
+    for key in 1..200 {
+        change(key).unwrap();
+    }
+    database.read().engine().audit();
+}
