@@ -18,6 +18,7 @@
 
 use crate::error::Failure;
 use crate::loser_tree::{LoserTree, leaf_bytes};
+use crate::sort::sort_in_memory;
 use crate::store::{Blocks, Buffers, Flight};
 use crate::{ExternalError, Memory, Order, Record, Store, VectorWriter};
 use nandu_base::to_index;
@@ -280,8 +281,8 @@ impl<R: Record, O: Order<R>> PriorityQueue<R, O> {
                 self.merge_group(group)?;
             }
         }
-        let order = &self.order;
-        self.heap.sort_unstable_by(|left, right| order.compare_by_prefix(left, right));
+        sort_in_memory(&mut self.heap, &self.order, self.store.stop_flag());
+        self.store.check_stop()?;
         let mut writer = self.writer(self.heap.len() as u64)?;
         for &record in &self.heap {
             writer.push(record)?;
@@ -420,6 +421,9 @@ mod tests {
     use proptest::prelude::*;
     use std::cmp::Reverse;
     use std::collections::BinaryHeap;
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering::Relaxed;
+    use std::sync::atomic::{AtomicBool, AtomicU64};
 
     proptest! {
         #[test]
@@ -494,5 +498,44 @@ mod tests {
         drop(queue);
         assert_eq!((store.used_blocks(), store.grant().free_bytes()), (0, 1 << 20));
         assert!(PriorityQueue::<u64, _>::with_bytes(&store, Natural, 3000).is_err());
+    }
+
+    #[test]
+    fn a_heap_that_is_sorted_to_be_written_looks_at_whether_to_stop() {
+        let settings = Settings { block_bytes: 4096, in_flight: 1 };
+        let count = 1 << 17;
+        let (looks, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        // Looks at records before each is pushed, up to the one for which the heap is written.
+        let pushed = |stop_at: u64| {
+            looks.store(0, Relaxed);
+            let (its_looks, its_stop) = (Arc::clone(&looks), Arc::clone(&stop));
+            let order = By(move |record: &(u64, u64)| {
+                if its_looks.fetch_add(1, Relaxed) == stop_at {
+                    its_stop.store(true, Relaxed);
+                }
+                record.0
+            });
+            let (io, grant) = ([memory_io(16 << 20)], Grant::new(count * 32));
+            let store = Store::stoppable(&io, settings, grant, Arc::clone(&stop)).unwrap();
+            let mut queue = PriorityQueue::with_bytes(&store, order, count * 32).unwrap();
+            let mut rng = Rng::new(1);
+            loop {
+                let before = looks.load(Relaxed);
+                let pushed = queue.push((7, rng.next_u64()));
+                if pushed.is_err() || !queue.runs.is_empty() {
+                    return (before, pushed);
+                }
+            }
+        };
+        let (before, whole) = pushed(u64::MAX);
+        let sort_looks = looks.load(Relaxed) - before;
+        assert_eq!(whole, Ok(()));
+        for part in [0, 10, 50] {
+            let stop_at = before + 1 + sort_looks * part / 100;
+            assert_eq!(pushed(stop_at).1, Err(ExternalError::Cancelled));
+            let more = looks.load(Relaxed) - stop_at;
+            assert!(more < sort_looks / 5, "{more} looks of {sort_looks} after {part} %");
+            stop.store(false, Relaxed);
+        }
     }
 }

@@ -20,8 +20,8 @@
 //! 1. The result is that of a sort by comparison.
 //! 2. Each level of parts takes eight bits of the prefix or more, so there are eight at most.
 //! 3. Once the user wants to stop it ends soon, with records in any order: the caller looks at that, too.
-//!    Only many records with one prefix, which are compared, are sorted to their end.
 
+use super::alike::sort_alike;
 use crate::{Order, Record};
 use nandu_base::to_index;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,22 +39,22 @@ const CACHED_DIGIT_BITS: u32 = 11;
 const CACHED_PART_COUNT: usize = 1 << CACHED_DIGIT_BITS;
 
 /// Records between two looks at whether to stop.
-const RECORDS_PER_LOOK: usize = 1 << 16;
+pub(super) const RECORDS_PER_LOOK: usize = 1 << 16;
 
 /// An order, and whether to stop.
-struct Task<'o, O> {
-    order: &'o O,
-    stop: &'o AtomicBool,
+pub(super) struct Task<'o, O> {
+    pub(super) order: &'o O,
+    pub(super) stop: &'o AtomicBool,
 }
 
 impl<O> Task<'_, O> {
-    fn is_stopped(&self) -> bool {
+    pub(super) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 }
 
 /// Sorts `records` by `order`, in place, unless `stop` is set.
-pub(super) fn sort_in_memory<R: Record, O: Order<R>>(
+pub(crate) fn sort_in_memory<R: Record, O: Order<R>>(
     records: &mut [R],
     order: &O,
     stop: &AtomicBool,
@@ -149,7 +149,7 @@ fn parts<const P: usize, R: Record, O: Order<R>>(
 ) -> Option<[usize; P]> {
     let order = task.order;
     let Some(shift) = digit_shift(records, order, digit_bits) else {
-        records.sort_unstable_by(|left, right| order.compare(left, right));
+        sort_alike(records, task);
         return None;
     };
     place(records, |record| to_index((order.prefix(record) >> shift) % P as u64), task)

@@ -24,6 +24,7 @@
 //! 2. A merge in between takes the smallest runs, and as few as make the later ones full.
 //! 3. Where all fits into the p pieces of memory nothing is written.
 
+mod alike;
 pub mod bytes;
 mod crew;
 mod division;
@@ -45,7 +46,7 @@ use crate::error::Failure;
 use crate::store::Buffers;
 use crate::{ExternalError, Memory, Order, Record, RecordStream, Store, Vector, VectorWriter};
 pub(crate) use division::{Division, RecordSize};
-use in_memory::sort_in_memory;
+pub(crate) use in_memory::sort_in_memory;
 use merge::Merging;
 use nandu_base::to_index;
 use pieces::{Outgoing, Piece, PieceMerge};
