@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::output::read_file;
 use nandu_base::Nanos;
 use nandu_external::cost::{Probed, Processor, Requests};
-use nandu_external::{ExternalError, IoCounts};
+use nandu_external::{ExternalError, IoCounts, Store};
 use nandu_probe::DeviceProfile;
 use serde::Serialize;
 use std::path::Path;
@@ -112,6 +112,14 @@ impl Probe {
     ) -> Result<Self, Failure> {
         if !self.is_simulated {
             self.processors = processor::measure(record_sizes, output, context)?;
+        }
+        Ok(self)
+    }
+
+    /// The same beside the walk in memory by which the ranking of so many elements in so many bytes ends.
+    pub(super) fn beside_walk(mut self, walk: (&Store, u64, u64)) -> Result<Self, Failure> {
+        for (_, processor) in &mut self.processors {
+            *processor = processor::with_walk(*processor, walk)?;
         }
         Ok(self)
     }

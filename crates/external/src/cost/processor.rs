@@ -5,6 +5,7 @@
 //!   rehearsal, 4 runs  ─► a record that is put in ─┐
 //!                      ─► a record of a merge ─────┼─► Processor ──► Work of a phase ──► nanoseconds
 //!   rehearsal, 12 runs ─► a record of a merge ─────┘     a line in the logarithm of the runs
+//!   rehearsal of a walk ─► an element that a ranking goes past in memory
 //! ```
 //!
 //! 1. Time is what the clock that is given says; nothing else of the machine is looked at.
@@ -12,6 +13,7 @@
 //! 3. Nothing is known of the records that will be sorted: random ones are no longer or shorter work than
 //!    others by much, but where nearly all keys are alike.
 
+use crate::list_ranking::Division;
 use crate::sort::bytes::{ByteSorter, KeyKind, KeyLayout, sorted_bytes};
 use crate::{ExternalError, Grant, Settings, Store};
 use nandu_base::{Nanos, Rng, to_index};
@@ -42,6 +44,8 @@ pub struct Work {
     pub merged_count: u64,
     /// For each of these the logarithm to the base two of how many runs its merge has, added up.
     pub merged_levels: f64,
+    /// Elements of a list that a walk in memory goes past.
+    pub walked_count: u64,
     /// Bytes that come from a file.
     pub read_bytes: u64,
     /// Bytes that go to one.
@@ -57,6 +61,8 @@ pub struct Processor {
     pub merged_ps: f64,
     /// The same for each level of the merge's tree.
     pub level_ps: f64,
+    /// An element that a walk goes past, where that was measured.
+    pub walked_ps: f64,
     /// A byte that is read from a file in the system's memory.
     pub read_byte_ps: f64,
     /// A byte that is written to such a file.
@@ -71,6 +77,12 @@ impl Work {
         Self { merged_count: count, merged_levels, ..Self::default() }
     }
 
+    /// So many elements are walked past.
+    #[must_use]
+    pub fn walked(count: u64) -> Self {
+        Self { walked_count: count, ..Self::default() }
+    }
+
     /// What both are together.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
@@ -78,6 +90,7 @@ impl Work {
             put_in_count: self.put_in_count.saturating_add(other.put_in_count),
             merged_count: self.merged_count.saturating_add(other.merged_count),
             merged_levels: self.merged_levels + other.merged_levels,
+            walked_count: self.walked_count.saturating_add(other.walked_count),
             read_bytes: self.read_bytes.saturating_add(other.read_bytes),
             written_bytes: self.written_bytes.saturating_add(other.written_bytes),
         }
@@ -106,9 +119,25 @@ impl Processor {
             put_in_ps: f64::midpoint(few.put_in_ps, many.put_in_ps),
             merged_ps: (few.merged_ps - level_ps * few_levels).max(0.0),
             level_ps,
+            walked_ps: 0.0,
             read_byte_ps: 0.0,
             written_byte_ps: 0.0,
         })
+    }
+
+    /// The same with the walk by which [`rank`](crate::list_ranking::rank) of a list of `count` elements
+    /// ends within `bytes` of memory, measured by `clock`: some of it is walked, over a list that jumps
+    /// about in as much memory, 64 MiB of it at most.
+    ///
+    /// # Errors
+    /// If memory is too little for a ranking, or the store is to stop.
+    pub fn with_walk(
+        self,
+        (store, count, bytes): (&Store, u64, u64),
+        clock: &dyn Fn() -> Nanos,
+    ) -> Result<Self, ExternalError> {
+        let division = Division::new(store, bytes)?;
+        Ok(Self { walked_ps: division.rehearse_walk(store, count, clock)?, ..self })
     }
 
     /// How long it takes for that.
@@ -122,6 +151,7 @@ impl Processor {
         let picoseconds = self.put_in_ps * work.put_in_count as f64
             + self.merged_ps * work.merged_count as f64
             + self.level_ps * work.merged_levels
+            + self.walked_ps * work.walked_count as f64
             + self.read_byte_ps * work.read_bytes as f64
             + self.written_byte_ps * work.written_bytes as f64;
         (picoseconds / 1e3).round() as u64
@@ -218,6 +248,7 @@ mod tests {
             put_in_ps: 30_000.0,
             merged_ps: 20_000.0,
             level_ps: 5000.0,
+            walked_ps: 150_000.0,
             read_byte_ps: 100.0,
             written_byte_ps: 500.0,
         };
@@ -226,6 +257,8 @@ mod tests {
         assert_eq!(processor.time_ns(&put_in), 30_000 + 1600);
         assert_eq!(processor.time_ns(&merged), 20_000 + 4 * 5000 + 8000);
         assert_eq!(processor.time_ns(&put_in.and(merged)), 30_000 + 1600 + 48_000);
+        let walked = Work::walked(1000).and(Work::walked(200));
+        assert_eq!(processor.time_ns(&walked), 1200 * 150);
     }
 
     #[test]
@@ -234,5 +267,24 @@ mod tests {
         stop.store(true, Ordering::Relaxed);
         let stopped = Processor::measure(16, &|| Nanos(0), &stop);
         assert_eq!(stopped, Err(ExternalError::Cancelled));
+    }
+
+    #[test]
+    fn a_walk_is_measured_in_memory_of_either_kind() {
+        let looks = Cell::new(0_u64);
+        let clock = || {
+            looks.set(looks.get() + 1);
+            Nanos(looks.get() * 1_000_000)
+        };
+        let settings = Settings { block_bytes: 4096, in_flight: 1 };
+        let store = Store::new(&[in_memory().unwrap()], settings, Grant::new(1 << 20)).unwrap();
+        // Words of 10 000 elements fit; of a million as many arcs are walked as fit into a third or so.
+        for (count, step_count) in [(10_000, 8192), (1_000_000, 16_384)] {
+            let walk = (&store, count, 1 << 20);
+            let processor = Processor::default().with_walk(walk, &clock).unwrap();
+            assert_eq!(processor.walked_ps, 1e9 / f64::from(step_count), "{count}");
+        }
+        let too_little = Processor::default().with_walk((&store, 1000, 4096), &clock);
+        assert!(matches!(too_little, Err(ExternalError::TooLittleMemory { .. })));
     }
 }

@@ -19,20 +19,23 @@
 //! 3. A round costs two sorts and a scan on the way in, two sorts and two scans on the way out; no
 //!    list is written but the arcs, who went, and the ranks.
 
+use super::walk::{
+    Arc, ELEMENTS_PER_LOOK, VISITED, WORD_END, Words, rehearse_arcs, rehearse_words, walk_arcs,
+    word_bytes,
+};
 use super::{END, check_element, circle, unreached};
 use crate::error::Caught;
 use crate::store::misfit;
 use crate::{
     By, ExternalError, KeptVector, Memory, Natural, RecordStream, Sorter, Store, Vector,
-    VectorWriter,
+    VectorWriter, sort,
 };
 use nandu_base::hash::FixedHasher;
-use nandu_base::{Rng, to_index, to_u32};
+use nandu_base::words::counted;
+use nandu_base::{Nanos, Rng, to_index, to_u32};
 use serde::{Deserialize, Serialize};
 use std::hash::Hasher;
 
-/// An element, its successor, and how far that is.
-type Arc = (u64, u64, u64);
 /// The successor first.
 type ArcBack = (u64, u64, u64);
 /// An element that went, the one before it, and how far it was from there.
@@ -40,22 +43,8 @@ type Gone = (u64, u64, u64);
 /// An element and its rank.
 type Ranked = (u64, u64);
 
-/// What follows the last element where a word tells elements apart.
-const WORD_END: u32 = u32::MAX;
-
-/// Memory of a walk over words: one and a bit an element.
-const fn word_bytes(count: u64) -> u64 {
-    count.saturating_mul(4).saturating_add(count.div_ceil(64) * 8)
-}
-
 /// Bytes of an element that a walk in memory goes past, as progress has them.
 const WALKED_BYTES: u64 = 8;
-/// After so many elements a walk looks at whether to stop.
-const ELEMENTS_PER_LOOK: u64 = 4096;
-
-/// What stands for the successor of an element that was walked past.
-const VISITED: u64 = END - 1;
-
 /// A ranking that is kept between two rounds, in a store that is kept ([`Store::keep`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -236,6 +225,31 @@ fn go_on(
     run.finish(rounds, stage, rng, watch)
 }
 
+/// Refuses a list of `count` elements that is to be read from elsewhere and ranked within `bytes` of memory,
+/// where the store has no room for it and for what has to lie beside it: its ranks; its arcs; or, of a
+/// second round, who went in the first and the others in two orders. Half of them go at most.
+///
+/// # Errors
+/// As [`Store::check_room`]. Too little memory is no error here.
+pub fn check_room(store: &Store, count: u64, bytes: u64) -> Result<(), ExternalError> {
+    let Ok(division) = Division::new(store, bytes) else { return Ok(()) };
+    let list_blocks = count.div_ceil(store.per_block::<u64>()?);
+    let list_bytes = list_blocks.saturating_mul(store.block_bytes());
+    let mut beside_bytes = list_bytes;
+    if !division.walks(count) {
+        let sort = sort::Division::new::<ArcBack>(store, division.sort_bytes)?;
+        beside_bytes = beside_bytes.max(sort.run_bytes(store, count));
+        let half = count / 2;
+        if !division.fits(half) {
+            let gone_and_others = sort.blocks(count).saturating_mul(store.block_bytes());
+            let both_orders = gone_and_others.saturating_add(sort.run_bytes(store, half));
+            beside_bytes = beside_bytes.max(both_orders);
+        }
+    }
+    let bytes = list_bytes.saturating_add(beside_bytes);
+    store.check_room(bytes, &format!("ranking {}", counted(count, "element")))
+}
+
 impl Division {
     /// Of `bytes` of memory.
     ///
@@ -262,6 +276,21 @@ impl Division {
     /// Whether so many elements are walked past as they were given.
     pub(crate) fn walks(self, count: u64) -> bool {
         count < u64::from(WORD_END) && word_bytes(count) <= self.walk_bytes
+    }
+
+    /// What a step of the walk takes by which the ranking of so many elements ends, in picoseconds by
+    /// `clock`: over words, or over as many arcs as fit.
+    pub(crate) fn rehearse_walk(
+        self,
+        store: &Store,
+        count: u64,
+        clock: &dyn Fn() -> Nanos,
+    ) -> Result<f64, ExternalError> {
+        let mut look = || store.check_stop();
+        match self.walks(count) {
+            true => rehearse_words(count, clock, &mut look),
+            false => rehearse_arcs(self.sort_bytes / size_of::<Arc>() as u64, clock, &mut look),
+        }
     }
 
     /// Whether so many arcs fit into the memory of one sorter, while the other one gives them.
@@ -408,8 +437,7 @@ impl Run<'_> {
         Ok((kept, gone.finish()?))
     }
 
-    /// Walks the list as it was given, in memory: a word an element, its successor before it is
-    /// passed and its rank then.
+    /// Walks the list as it was given, in memory.
     fn walk_words(&self, successors: &Vector<u64>) -> Result<Vector<u64>, ExternalError> {
         let count = self.count;
         let _memory = self.store.grant().take("list ranking", word_bytes(count))?;
@@ -419,28 +447,14 @@ impl Run<'_> {
             words.push(if successor == END { WORD_END } else { to_u32(successor) });
         }
         drop(first);
-        let mut passed = vec![0_u64; words.len().div_ceil(64)];
-        let (mut element, mut rank) = (to_u32(self.head), 0);
-        while element != WORD_END {
-            let at = to_index(u64::from(element));
-            let (word, bit) = (&mut passed[at / 64], 1 << (at % 64));
-            if *word & bit != 0 {
-                return Err(circle(element.into()));
-            }
-            *word |= bit;
-            element = std::mem::replace(&mut words[at], rank);
-            rank += 1;
-            if u64::from(rank).is_multiple_of(ELEMENTS_PER_LOOK) {
-                self.store.work(ELEMENTS_PER_LOOK * WALKED_BYTES)?;
-            }
-        }
-        if u64::from(rank) < count {
-            let is_left = |at: &usize| passed[at / 64] & 1 << (at % 64) == 0;
-            let left = (0..words.len()).find(is_left).expect("fewer were passed than there are");
+        let mut words = Words::new(words);
+        let mut look = || self.store.work(ELEMENTS_PER_LOOK * WALKED_BYTES);
+        if words.walk(to_u32(self.head), u64::MAX, &mut look)? < count {
+            let left = words.first_left().expect("fewer were passed than there are");
             return Err(unreached(left as u64, self.head));
         }
         let mut writer = Vector::writer_of(self.store, count)?;
-        words.iter().try_for_each(|&rank| writer.push(rank.into()))?;
+        words.words.iter().try_for_each(|&rank| writer.push(rank.into()))?;
         writer.finish()
     }
 
@@ -455,24 +469,8 @@ impl Run<'_> {
         while let Some(arc) = stream.next_record()? {
             arcs.push(arc);
         }
-        let (mut element, mut rank, mut left) = (self.head, 0, ELEMENTS_PER_LOOK);
-        while element != END {
-            left -= 1;
-            if left == 0 {
-                left = ELEMENTS_PER_LOOK;
-                self.store.work(ELEMENTS_PER_LOOK * WALKED_BYTES)?;
-            }
-            let index = arcs
-                .binary_search_by_key(&element, |&(element, _, _)| element)
-                .map_err(|_| unreached(element, self.head))?;
-            let (_, successor, distance) = arcs[index];
-            if successor == VISITED {
-                return Err(circle(element));
-            }
-            arcs[index] = (element, VISITED, rank);
-            rank += distance;
-            element = successor;
-        }
+        let mut look = || self.store.work(ELEMENTS_PER_LOOK * WALKED_BYTES);
+        walk_arcs(&mut arcs, self.head, u64::MAX, &mut look)?;
         match { arcs.iter() }.find(|&&(_, successor, _)| successor != VISITED) {
             Some(&(element, _, _)) => Err(unreached(element, self.head)),
             None => Ok((arcs, memory)),

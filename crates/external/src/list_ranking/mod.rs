@@ -13,9 +13,10 @@
 
 mod external;
 mod paged;
+mod walk;
 
 pub(crate) use external::Division;
-pub use external::{KeptRanking, rank, rank_watched, resume_ranking};
+pub use external::{KeptRanking, check_room, rank, rank_watched, resume_ranking};
 pub use paged::rank_paged;
 
 use crate::ExternalError;

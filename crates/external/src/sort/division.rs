@@ -29,6 +29,11 @@ impl RecordSize {
     pub(crate) const fn of<R: Record>() -> Self {
         Self { stored_bytes: R::BYTES, memory_bytes: size_of::<R>() }
     }
+
+    /// Of one that takes as much in memory as in a block.
+    pub(crate) const fn stored(bytes: usize) -> Self {
+        Self { stored_bytes: bytes, memory_bytes: bytes }
+    }
 }
 
 /// How memory is divided.
@@ -108,6 +113,20 @@ impl Division {
             return 0;
         }
         count.div_ceil(self.run_records)
+    }
+
+    /// Blocks of all these runs.
+    const fn run_blocks(&self, count: u64) -> u64 {
+        if self.run_count(count) == 0 {
+            return 0;
+        }
+        let full_runs = (count / self.run_records).saturating_mul(self.blocks(self.run_records));
+        full_runs.saturating_add(self.blocks(count % self.run_records))
+    }
+
+    /// The bytes of them in such a store, which has them all before the first is merged.
+    pub(crate) fn run_bytes(&self, store: &Store, count: u64) -> u64 {
+        self.run_blocks(count).saturating_mul(store.block_bytes())
     }
 
     /// Records of each of these runs.

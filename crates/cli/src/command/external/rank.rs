@@ -209,6 +209,7 @@ fn find(
     let foreseen = probe.map(|probe| -> Result<_, Failure> {
         let count = known_count(known_bytes.map(|bytes| bytes / ELEMENT_BYTES as u64))?;
         let bytes = store.grant().free_bytes();
+        let probe = probe.beside_walk((&store, count, bytes))?;
         let mut rng = Rng::new(arguments.seed);
         let foreseen = probe.foresee(ARC_BYTES, |requests| {
             predict::rank(&store, count, bytes, &mut rng, requests)

@@ -1,5 +1,5 @@
-//! What the processor takes for records that are sorted, measured before any is: others in memory, and a
-//! file without a name where the output will be.
+//! What the processor takes for records that are sorted, measured before any is: others in memory, a walk
+//! over another list, and a file without a name where the output will be.
 
 use crate::Context;
 use crate::failure::Failure;
@@ -7,6 +7,7 @@ use crate::output::folder_of;
 use crate::stopwatch::Stopwatch;
 use nandu_base::Nanos;
 use nandu_external::cost::Processor;
+use nandu_external::{ExternalError, Store};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -37,6 +38,16 @@ pub(super) fn measure(
         Ok((bytes, Processor { written_byte_ps, read_byte_ps, ..measured }))
     };
     interrupt.at_any_time(|| record_sizes.iter().map(of_size).collect())
+}
+
+/// The same with the walk by which the ranking of so many elements in so many bytes ends, measured in a
+/// fraction of a second.
+pub(super) fn with_walk(
+    processor: Processor,
+    walk: (&Store, u64, u64),
+) -> Result<Processor, ExternalError> {
+    let watch = Stopwatch::start();
+    processor.with_walk(walk, &|| Nanos(watch.nanos()))
 }
 
 /// What a byte takes that is written to a file, and read from it while the system has it in memory.

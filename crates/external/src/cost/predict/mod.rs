@@ -134,8 +134,7 @@ pub fn sort_of_bytes(
     (rng, requests): (&mut Rng, &mut dyn Requests),
 ) -> Result<(), ExternalError> {
     let mut pen = Pen::new(store, requests);
-    let sorted_bytes = sorted_bytes(record_bytes)?;
-    let size = RecordSize { stored_bytes: sorted_bytes, memory_bytes: sorted_bytes };
+    let size = RecordSize::stored(sorted_bytes(record_bytes)?);
     let (sort, runs) = Sort::begin_of(&mut pen, size, count, bytes)?;
     let all_bytes = count.saturating_mul(record_bytes as u64);
     pen.flow(&mut [], vec![runs], rng)?;

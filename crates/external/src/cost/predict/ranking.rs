@@ -49,6 +49,7 @@ pub fn rank(
     let ranks = if count == 0 || division.walks(count) {
         let ranks = run.pen.vector::<u64>(count)?;
         run.flow(&mut [list.read()], Vec::new(), Work::default())?;
+        run.pen.end_phase(Work::walked(count));
         run.flow(&mut [], vec![ranks], Work::default())?;
         ranks
     } else {
@@ -93,6 +94,7 @@ impl Run<'_, '_> {
             let (kept, merging) = kept.finish(&mut self.pen, self.rng)?;
             if self.division.fits(left) {
                 self.flow(&mut [kept], Vec::new(), merging)?;
+                self.pen.end_phase(Work::walked(left));
                 let ranks = self.pen.vector::<Ranked>(left)?;
                 self.flow(&mut [], vec![ranks], Work::default())?;
                 break ranks;
@@ -119,5 +121,42 @@ impl Run<'_, '_> {
             ranks = next;
         }
         Ok(ranks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::Access;
+    use crate::testing::store_with;
+
+    /// What phases say of walks.
+    #[derive(Default)]
+    struct Walks(Vec<u64>);
+
+    impl Requests for Walks {
+        fn note(&mut self, _: &Access) {}
+
+        fn end_phase(&mut self, work: Work) {
+            if work.walked_count > 0 {
+                assert_eq!(work, Work::walked(work.walked_count), "nothing goes on beside it");
+                self.0.push(work.walked_count);
+            }
+        }
+    }
+
+    #[test]
+    fn a_ranking_ends_by_a_walk_past_what_memory_holds() {
+        let store = store_with(4096, 1, 1, 1 << 20);
+        let walks = |count| {
+            let mut walks = Walks::default();
+            rank(&store, count, 1 << 20, &mut Rng::new(1), &mut walks).unwrap();
+            walks.0
+        };
+        assert!(walks(0).is_empty());
+        assert_eq!(walks(100_000), [100_000]);
+        // Arcs of a third or so of a megabyte, or three quarters of them.
+        let [left] = walks(1_000_000)[..] else { panic!("one walk") };
+        assert!((15_000..22_000).contains(&left), "{left}");
     }
 }
