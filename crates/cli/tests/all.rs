@@ -16,6 +16,7 @@ mod external;
 mod full_disk;
 mod help_and_lists;
 mod json;
+mod least_room;
 mod limits;
 mod load;
 mod places;

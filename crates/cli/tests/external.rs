@@ -25,7 +25,7 @@ fn json_of(directory: &Path, line: &str) -> Value {
 }
 
 /// Nodes of each level, by a walk in memory over a text of edges.
-fn levels_of(text: &str, source: usize) -> Vec<u64> {
+pub(crate) fn levels_of(text: &str, source: usize) -> Vec<u64> {
     let edges: Vec<(usize, usize)> = text
         .lines()
         .map(|line| {

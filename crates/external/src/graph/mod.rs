@@ -23,15 +23,16 @@ pub use mm_bfs::{MmBfs, MmSettings, PoolCounts, PoolSettings, best_cluster_nodes
 pub(crate) use mr_bfs::searching_sort_bytes;
 pub use mr_bfs::{Bfs, mr_bfs};
 
+use crate::sort::Division;
 use crate::{
     ExternalError, KeptVector, Natural, RecordStream, Scanner, SortedStream, Sorter, Store, Vector,
 };
 use nandu_base::ByteCount;
+use nandu_base::words::counted;
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a node in the array of nodes, and of an edge that is sorted, from one end.
+/// Bytes of a node in the array of nodes.
 const NODE_BYTES: u64 = 16;
-const EDGE_BYTES: u64 = 16;
 
 /// A graph of a store that is kept ([`Store::keep`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,21 +133,21 @@ impl Graph {
         store.check_room(bytes.saturating_sub(given_back_bytes), &what)
     }
 
-    /// Refuses so many edges, for the sort of which the store has no room where it has `bytes` of memory
-    /// for it: each is written from both its ends, also one that comes again.
+    /// Refuses so many edges, for the runs of which the store has no room where a graph is built in `bytes`
+    /// of memory: each edge is written from both its ends, also one that comes again, and all runs are
+    /// there before the first is merged.
     ///
     /// # Errors
-    /// As [`Store::check_room`].
+    /// As [`Store::check_room`]. Too little memory is no error here.
     pub fn check_sorting_room(
         store: &Store,
         edge_count: u64,
         bytes: u64,
     ) -> Result<(), ExternalError> {
-        match edge_count.saturating_mul(2 * EDGE_BYTES) {
-            // They may all stay in memory.
-            sorted_bytes if sorted_bytes <= bytes => Ok(()),
-            sorted_bytes => store.check_room(sorted_bytes, &format!("sorting {edge_count} edges")),
-        }
+        let division = Division::new::<(u64, u64)>(store, building_sort_bytes(store, bytes));
+        let Ok(division) = division else { return Ok(()) };
+        let run_bytes = division.run_bytes(store, edge_count.saturating_mul(2));
+        store.check_room(run_bytes, &format!("sorting {}", counted(edge_count, "edge")))
     }
 
     /// Writes the arrays of edges that come sorted, each from both its ends.

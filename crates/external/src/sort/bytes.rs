@@ -11,9 +11,10 @@
 //! 2. A record is sorted by the next size of [`SIZES`], the rest of it zeros, which do not come out.
 //! 3. What comes out is whole records.
 
-use super::{SortedStream, Sorter};
+use super::{Division, RecordSize, SortedStream, Sorter};
 use crate::error::Caught;
 use crate::{ExternalError, KeptVector, Order, RecordStream, Store};
+use nandu_base::words::counted;
 use std::cmp::Ordering;
 use std::fmt::Debug;
 
@@ -323,7 +324,25 @@ impl ByteSorter {
         Self::make(store, (record_bytes, key), bytes, None)
     }
 
-    /// The same with runs that were kept, in a store that was resumed with them, as
+    /// Refuses to sort `count` such records in `bytes` of memory where the store has no room for their runs:
+    /// all of them are there before the first is merged.
+    ///
+    /// # Errors
+    /// If there is no sort of such records, and as [`Store::check_room`]. Too little memory is no error
+    /// here.
+    pub fn check_room(
+        store: &Store,
+        record_bytes: usize,
+        count: u64,
+        bytes: u64,
+    ) -> Result<(), ExternalError> {
+        let size = RecordSize::stored(sorted_bytes(record_bytes)?);
+        let Ok(division) = Division::of(store, size, bytes) else { return Ok(()) };
+        let what = format!("sorting {}", counted(count, "record"));
+        store.check_room(division.run_bytes(store, count), &what)
+    }
+
+    /// As [`Self::with_bytes`] with runs that were kept, in a store that was resumed with them, as
     /// [`Sorter::resume`].
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use clap::Args;
 use nandu_base::words::counted;
 use nandu_base::{ByteCount, Rng};
 use nandu_external::cost::predict;
-use nandu_external::list_ranking::{KeptRanking, rank_watched, resume_ranking};
+use nandu_external::list_ranking::{KeptRanking, check_room, rank_watched, resume_ranking};
 use nandu_external::{IoCounts, KeptStore, KeptVector, RecordStream, Store, Vector};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -220,6 +220,10 @@ fn find(
         Ok((probe, foreseen))
     });
     let foreseen = foreseen.transpose()?;
+    if begun.is_none() {
+        let (count, bytes) = (input_bytes / ELEMENT_BYTES as u64, store.grant().free_bytes());
+        check_room(&store, count, bytes)?;
+    }
     let partial = arguments.files.begin(&arguments.output, &context.interrupt)?;
     let _scratch = partial.path().map(|path| context.interrupt.scratch(path.to_owned(), None));
     if let Some(kept) = kept {

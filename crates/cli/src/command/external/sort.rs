@@ -239,6 +239,10 @@ fn find(
         Ok((probe, foreseen))
     });
     let foreseen = foreseen.transpose()?;
+    if begun.is_none() {
+        let (count, bytes) = (record_count.unwrap_or(0), store.grant().free_bytes());
+        ByteSorter::check_room(&store, record_bytes, count, bytes)?;
+    }
     let partial = arguments.files.begin(&arguments.output, &context.interrupt)?;
     let _scratch = partial.path().map(|path| context.interrupt.scratch(path.to_owned(), None));
     if let Some(kept) = kept {

@@ -31,6 +31,7 @@ use crate::store::misfit;
 use crate::{
     ExternalError, KeptVector, Memory, Natural, RecordStream, SortedStream, Store, Vector,
 };
+use nandu_base::words::counted;
 use random::Random;
 use serde::{Deserialize, Serialize};
 use tour::Tour;
@@ -195,9 +196,19 @@ impl Clustering {
             let what = "clusters have one node at least".to_owned();
             return Err(ExternalError::Invalid { what });
         }
+        Self::check_room(graph, clusters)?;
         let work = Work::new(graph, source, (clusters, scratch), bytes, settings)?;
         let assigned = settings.kind.method().assign(&work)?;
         work.arrange(clusters, assigned)
+    }
+
+    /// That the store has room for what is searched, which comes beside the graph.
+    fn check_room(graph: &Graph, clusters: &Store) -> Result<(), ExternalError> {
+        let entry_blocks = graph.edges.len().div_ceil(clusters.per_block::<Entry>()?);
+        let span_blocks = graph.node_count().div_ceil(clusters.per_block::<Span>()?);
+        let bytes = (entry_blocks + span_blocks).saturating_mul(clusters.block_bytes());
+        let edges = counted(graph.edge_count(), "edge");
+        clusters.check_room(bytes, &format!("clusters of a graph of {edges}"))
     }
 
     /// What [`Self::build`] reads and writes, in bytes, about: to see how far it is.
