@@ -235,19 +235,18 @@ impl Core {
         Ok(())
     }
 
-    /// Removes files of dropped tables that no view sees any more: those since before `oldest`.
-    pub(super) fn remove_doomed_files(&mut self, oldest: Lsn) -> Result<(), StorageError> {
+    /// Removes files of dropped tables that no view sees any more: those since before `oldest`. Whoever asks has
+    /// done what he wanted: a file that cannot be removed now goes later, at the next opening if not before.
+    pub(super) fn remove_doomed_files(&mut self, oldest: Lsn) {
         let doomed = std::mem::take(&mut self.doomed_files);
         let (gone, later): (Vec<_>, Vec<_>) =
             doomed.into_iter().partition(|&(since, _)| since <= oldest);
         self.doomed_files = later;
         for (_, file) in gone {
-            match self.engine.remove_file(file) {
-                Err(StorageError::NoSpace { .. }) => self.unremoved_files.push(file),
-                answer => answer?,
+            if matches!(self.engine.remove_file(file), Err(StorageError::NoSpace { .. })) {
+                self.unremoved_files.push(file);
             }
         }
-        Ok(())
     }
 
     /// Closes the engine. Files that a full device kept from being removed go first, behind a checkpoint

@@ -195,8 +195,7 @@ impl Shared {
         self.versions.end(seen);
         if self.has_doomed_files.load(Ordering::Acquire) {
             let mut core = self.core.write();
-            // A file that cannot be removed now goes at the next opening.
-            let _ = core.remove_doomed_files(self.versions.oldest());
+            core.remove_doomed_files(self.versions.oldest());
             self.has_doomed_files.store(!core.doomed_files.is_empty(), Ordering::Release);
         }
     }

@@ -393,7 +393,7 @@ impl<'d> WriteTransaction<'d> {
                 shared.log.flush()?;
                 core.doom_dropped_files();
                 let oldest = shared.versions.oldest();
-                core.remove_doomed_files(oldest)?;
+                core.remove_doomed_files(oldest);
                 let is_left = !core.doomed_files.is_empty();
                 shared.has_doomed_files.store(is_left, Ordering::Release);
             }
