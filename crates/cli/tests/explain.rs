@@ -200,13 +200,13 @@ fn the_processor_is_measured_at_the_first_use_only() {
     let (first, said) = explain(&[]);
     assert!(said.contains("measuring the processor once"), "{said}");
     // Where the name of the processor is long, the path has a line of its own.
-    let in_one_line = first.replace('\n', " ");
-    assert!(in_one_line.contains("processor: measured now, kept in "), "{first}");
+    let in_one_line = |text: &str| text.replace('\n', " ");
+    assert!(in_one_line(&first).contains("processor: measured now, kept in "), "{first}");
     let kept = names(&directory.join("caches/nandu"));
     assert_eq!(kept.len(), 1, "{kept:?}");
     let (second, said) = explain(&[]);
     assert_eq!(said, "", "nothing is measured");
-    assert!(second.contains("processor: as measured earlier ("), "{second}");
+    assert!(in_one_line(&second).contains("processor: as measured earlier ("), "{second}");
     let estimates = |text: &str| {
         let lines = text.lines().skip_while(|line| !line.starts_with("  join "));
         lines.map(str::to_owned).collect::<Vec<_>>()
