@@ -1,9 +1,11 @@
 //! For tests: stores on devices in memory.
 
 use crate::{ExternalError, Grant, RecordStream, Settings, Store, on_one_clock};
+use nandu_base::Nanos;
 use nandu_device::{FaultPlan, FaultyDevice, Geometry, MemoryConfig, MemoryDevice};
 use nandu_storage::StorageError;
 use nandu_storage::volume::{DeviceVolume, Io, Volume};
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -35,6 +37,15 @@ pub fn memory_ios(count: usize, capacity_bytes: u64) -> Vec<Io> {
         Box::new(volume.expect("the device is empty")) as Box<dyn Volume>
     };
     on_one_clock((0..count).map(volume).collect())
+}
+
+/// A clock of which each look is a millisecond later than the last one.
+pub fn ticking_clock() -> impl Fn() -> Nanos {
+    let looks = Cell::new(0);
+    move || {
+        looks.set(looks.get() + 1);
+        Nanos(looks.get() * 1_000_000)
+    }
 }
 
 /// A volume in memory that fails as `plan` says.

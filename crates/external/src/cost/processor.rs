@@ -220,17 +220,12 @@ fn in_memory() -> Result<Io, ExternalError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::cell::Cell;
+    use crate::testing::ticking_clock;
     use std::sync::atomic::Ordering;
 
     #[test]
     fn times_are_those_of_the_clock_that_is_given() {
-        // Each look at the clock is a millisecond later than the last one.
-        let looks = Cell::new(0_u64);
-        let clock = || {
-            looks.set(looks.get() + 1);
-            Nanos(looks.get() * 1_000_000)
-        };
+        let clock = ticking_clock();
         let processor = Processor::measure(1000, &clock, &Arc::default()).unwrap();
         let count = REHEARSED_BYTES / 1024;
         let batches = count.div_ceil(BATCH_BYTES as u64 / 1000);
@@ -271,11 +266,7 @@ mod tests {
 
     #[test]
     fn a_walk_is_measured_in_memory_of_either_kind() {
-        let looks = Cell::new(0_u64);
-        let clock = || {
-            looks.set(looks.get() + 1);
-            Nanos(looks.get() * 1_000_000)
-        };
+        let clock = ticking_clock();
         let settings = Settings { block_bytes: 4096, in_flight: 1 };
         let store = Store::new(&[in_memory().unwrap()], settings, Grant::new(1 << 20)).unwrap();
         // Words of 10 000 elements fit; of a million as many arcs are walked as fit into a third or so.

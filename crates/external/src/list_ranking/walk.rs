@@ -185,7 +185,7 @@ fn timed(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::cell::Cell;
+    use crate::testing::ticking_clock;
 
     #[test]
     fn a_rehearsal_jumps_to_each_place_of_its_circle_once() {
@@ -206,11 +206,7 @@ mod tests {
 
     #[test]
     fn a_step_takes_its_part_of_the_time_of_the_clock_that_is_given() {
-        let looks = Cell::new(0_u64);
-        let clock = || {
-            looks.set(looks.get() + 1);
-            Nanos(looks.get() * 1_000_000)
-        };
+        let clock = ticking_clock();
         for count in [REHEARSED_COUNT, 1000] {
             let each_ps = 1e9 / count.min(1 << count.ilog2()) as f64;
             assert_eq!(rehearse_words(count, &clock, &mut || Ok(())), Ok(each_ps));

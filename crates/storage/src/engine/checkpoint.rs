@@ -116,9 +116,9 @@ impl Engine {
     /// Whether the log is nearly full, and a checkpoint would make room in it: a transaction kept that, which has
     /// ended since the last one.
     fn log_is_short(&self) -> bool {
-        let open = self.active.iter().chain(self.parked.values());
-        let firsts = open.map(|open| open.first).filter(|&first| first > Lsn(0));
-        self.log.is_short_before(firsts.fold(self.last_checkpoint, Lsn::min))
+        let least =
+            || self.oldest_open().map_or(self.last_checkpoint, |it| it.min(self.last_checkpoint));
+        self.log.is_short_before(least)
     }
 
     /// Bytes of log since the last checkpoint began.
@@ -213,10 +213,9 @@ impl Engine {
     fn append_end_checkpoint(&self, begun: Begun, found: &Found) -> Result<Ended, StorageError> {
         let Begun { begin, previous } = begun;
         let oldest_change = found.dirty_pages.iter().map(|&(_, lsn)| lsn).min().unwrap_or(begin);
-        let open = || self.active.iter().chain(self.parked.values());
-        let active: Vec<TransactionEntry> = open().filter_map(Transaction::in_log).collect();
-        let firsts = open().map(|open| open.first).filter(|&first| first > Lsn(0));
-        let oldest_active = firsts.min().unwrap_or(begin);
+        let active: Vec<TransactionEntry> =
+            self.open_transactions().filter_map(Transaction::in_log).collect();
+        let oldest_active = self.oldest_open().unwrap_or(begin);
         let end = self.log.append_end_checkpoint(begin, &active, &found.dirty_pages)?;
         let images_from = match self.settings.torn_pages {
             TornPages::LogImages if previous > Lsn(0) => previous,

@@ -628,12 +628,12 @@ impl Engine {
         self.log.audit();
         self.versions.audit();
         self.undos.audit(|transaction| {
-            let open = self.active.iter().chain(self.parked.values());
-            open.into_iter().find(|open| open.id == transaction).map(|open| open.undo_next)
+            let mut open = self.open_transactions();
+            open.find(|open| open.id == transaction).map(|open| open.undo_next)
         });
         let end = self.log.next_lsn();
         assert!(self.last_checkpoint < end, "a checkpoint is a record");
-        let open = self.active.iter().chain(self.parked.values());
+        let open = self.open_transactions();
         let reserved_bytes: u64 = open.map(|transaction| transaction.reserved_bytes).sum();
         let is_kept = reserved_bytes == self.log.reserved_bytes();
         assert!(is_kept || self.check_usable().is_err(), "each has what it reserved");

@@ -101,8 +101,7 @@ impl Engine {
     pub(super) fn name_who_fills_log(&self, error: StorageError) -> StorageError {
         let Some(active) = self.active else { return error };
         let log_bytes = self.settings.log_bytes;
-        let firsts = self.parked.values().map(|open| open.first).filter(|&first| first > Lsn(0));
-        match (error, firsts.min()) {
+        match (error, self.oldest_open()) {
             (StorageError::NoSpace { .. }, Some(oldest))
                 if oldest < active.first_or_future() && active.reserved_bytes < log_bytes / 4 =>
             {

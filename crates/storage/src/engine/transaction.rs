@@ -359,6 +359,16 @@ impl Engine {
         }
     }
 
+    /// All that have not ended: the active one, and those that were set aside.
+    pub(super) fn open_transactions(&self) -> impl Iterator<Item = &Transaction> {
+        self.active.iter().chain(self.parked.values())
+    }
+
+    /// The first record of the oldest of them that has one.
+    pub(super) fn oldest_open(&self) -> Option<Lsn> {
+        self.open_transactions().map(|open| open.first).filter(|&first| first > Lsn(0)).min()
+    }
+
     fn end_transaction(&mut self) {
         let ended = self.active.take().expect("what ends was active");
         self.undos.end(ended.id);

@@ -350,12 +350,14 @@ impl SharedLog {
         self.end().writer.free_bytes()
     }
 
-    /// Whether there is little room, and cutting off what lies before `from` would make much.
-    pub(crate) fn is_short_before(&self, from: Lsn) -> bool {
+    /// Whether there is little room, and cutting off what lies before `from` would make much. Mostly there is
+    /// room, and `from` is not asked for.
+    pub(crate) fn is_short_before(&self, from: impl FnOnce() -> Lsn) -> bool {
         let capacity_bytes = self.0.area.layout.capacity_bytes;
         let end = self.end();
-        let gain_bytes = from.0.saturating_sub(end.writer.tail().0);
-        end.writer.free_bytes() < capacity_bytes / 8 && gain_bytes > capacity_bytes / 16
+        let tail = end.writer.tail();
+        end.writer.free_bytes() < capacity_bytes / 8
+            && from().0.saturating_sub(tail.0) > capacity_bytes / 16
     }
 
     /// What was appended and flushed since the log was opened.
