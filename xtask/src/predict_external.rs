@@ -1,5 +1,6 @@
 //! What `nandu probe` of this disk says that work on records beyond memory will take, beside what it
-//! takes: a sort, a list ranking, and a search with the building of its graph.
+//! takes: a sort, a list ranking, and searches without clusters and with them, with the building of the
+//! graph.
 //!
 //! ```text
 //!   once:       random.u64, a graph's edges and records of 16 bytes; list.u64, successors
@@ -181,11 +182,15 @@ impl Bench<'_> {
             self.predicted(&profile, &["external", "rank"], "list.u64", &["--head", &head], true)?;
         let bfs =
             self.predicted(&profile, &["graph", "bfs"], "random.u64", &["--nodes", &nodes], false)?;
+        let options = ["--nodes", &nodes, "--algorithm", "mm"];
+        let mm = self.predicted(&profile, &["graph", "bfs"], "random.u64", &options, false)?;
         let besides = [
             ("external sort", &sort["prediction"]),
             ("external rank", &rank["prediction"]),
             ("graph bfs, building", &bfs["prediction"]["building"]),
             ("graph bfs, searching", &bfs["prediction"]["searching"]),
+            ("graph bfs, mm, making clusters", &mm["prediction"]["clustering"]),
+            ("graph bfs, mm, searching", &mm["prediction"]["searching"]),
         ];
         for (name, beside) in besides {
             let ratio = number(&beside["predicted_ns"])? / number(&beside["elapsed_ns"])?;
@@ -195,7 +200,7 @@ impl Bench<'_> {
             ratios.push(ratio);
             *differs_count += u64::from(differs);
         }
-        Ok(json!({ "sort": sort, "rank": rank, "bfs": bfs }))
+        Ok(json!({ "sort": sort, "rank": rank, "bfs": bfs, "mm": mm }))
     }
 
     fn predicted(

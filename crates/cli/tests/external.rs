@@ -360,8 +360,16 @@ fn a_ranking_and_a_search_are_predicted_from_a_probe_of_their_drive() {
     ] {
         assert!(said.contains(told), "{told}: {said}");
     }
-    let refused = failure_of(directory, &words(&format!("{search} --algorithm mm")), 2);
-    assert!(refused.contains("--predict knows --algorithm mr alone"), "{refused}");
+    let document = json_of(directory, &format!("{search} --nodes 8000 --algorithm mm"));
+    let prediction = &document["prediction"];
+    for step in ["building", "clustering", "searching"] {
+        assert!(prediction[step]["predicted_ns"].as_u64() > Some(0), "{step}: {document}");
+    }
+    assert_eq!(prediction["clustering"]["differs"], false, "{document}");
+    let said = stdout_of(directory, &words(&format!("{search} --algorithm mm")));
+    for told in ["making clusters took", "its clusters lie anywhere", "the search took"] {
+        assert!(said.contains(told), "{told}: {said}");
+    }
 }
 
 #[test]

@@ -90,6 +90,41 @@ impl Run {
     }
 }
 
+/// How its memory is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct QueueDivision {
+    /// Records of the heap.
+    pub(crate) heap_limit: u64,
+    /// Runs of a group.
+    pub(crate) fan_in: u64,
+    /// Blocks by which a run is written.
+    write_blocks: u64,
+}
+
+impl QueueDivision {
+    /// Of so many bytes.
+    ///
+    /// # Errors
+    /// If a block holds no record, or memory is too little.
+    pub(crate) fn of<R: Record>(store: &Store, bytes: u64) -> Result<Self, ExternalError> {
+        store.per_block::<R>()?;
+        let block_bytes = store.block_bytes();
+        let record_bytes = size_of::<R>().max(1) as u64;
+        let needed_bytes = BLOCK_COUNT_MIN * block_bytes + record_bytes + 4 * leaf_bytes::<R>();
+        if bytes < needed_bytes {
+            let (operator, granted_bytes) = ("a priority queue".to_owned(), bytes);
+            return Err(ExternalError::TooLittleMemory { operator, needed_bytes, granted_bytes });
+        }
+        let write_blocks = 1 + u64::from(store.settings().in_flight).min(bytes / block_bytes / 8);
+        // Half for the heap, the rest for runs: a block and a leaf each.
+        let for_runs = bytes / 2 - (write_blocks * block_bytes).min(bytes / 2);
+        let run_bytes = block_bytes + leaf_bytes::<R>();
+        let fan_in = (for_runs / run_bytes / GROUP_COUNT as u64).max(2);
+        let used_bytes = write_blocks * block_bytes + fan_in * GROUP_COUNT as u64 * run_bytes;
+        Ok(Self { heap_limit: (bytes - used_bytes) / record_bytes, fan_in, write_blocks })
+    }
+}
+
 impl<R: Record, O: Order<R>> PriorityQueue<R, O> {
     /// An empty one by `order`, within `memory`: half of it for the heap.
     ///
@@ -98,22 +133,11 @@ impl<R: Record, O: Order<R>> PriorityQueue<R, O> {
     pub fn new(store: &Store, order: O, mut memory: Memory) -> Result<Self, ExternalError> {
         let per_block = to_index(store.per_block::<R>()?);
         let block_bytes = store.block_bytes();
-        let record_bytes = size_of::<R>().max(1) as u64;
-        let needed_bytes = BLOCK_COUNT_MIN * block_bytes + record_bytes + 4 * leaf_bytes::<R>();
-        if memory.bytes() < needed_bytes {
-            let (operator, granted_bytes) = ("a priority queue".to_owned(), memory.bytes());
-            return Err(ExternalError::TooLittleMemory { operator, needed_bytes, granted_bytes });
-        }
-        let blocks = memory.bytes() / block_bytes;
-        let write_blocks = 1 + u64::from(store.settings().in_flight).min(blocks / 8);
-        // Half for the heap, the rest for runs: a block and a leaf each.
-        let for_runs = memory.bytes() / 2 - (write_blocks * block_bytes).min(memory.bytes() / 2);
-        let run_bytes = block_bytes + leaf_bytes::<R>();
-        let fan_in = (for_runs / run_bytes / GROUP_COUNT as u64).max(2);
+        let QueueDivision { heap_limit, fan_in, write_blocks } =
+            QueueDivision::of::<R>(store, memory.bytes())?;
         let run_count = fan_in * GROUP_COUNT as u64;
         let buffers = Buffers::of(store, memory.split_off(run_count * block_bytes));
         let write_memory = Some(memory.split_off(write_blocks * block_bytes));
-        let heap_limit = (memory.bytes() - run_count * leaf_bytes::<R>()) / record_bytes;
         Ok(Self {
             store: store.clone(),
             tree: LoserTree::new(order.clone()),

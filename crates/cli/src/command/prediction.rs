@@ -116,12 +116,13 @@ impl Probe {
         Ok(self)
     }
 
-    /// The same beside the walk in memory by which the ranking of so many elements in so many bytes ends.
-    pub(super) fn beside_walk(mut self, walk: (&Store, u64, u64)) -> Result<Self, Failure> {
+    /// Measures the walk in memory by which the ranking of so many elements in so many bytes ends, where
+    /// the processor counts.
+    pub(super) fn measure_walk(&mut self, walk: (&Store, u64, u64)) -> Result<(), Failure> {
         for (_, processor) in &mut self.processors {
             *processor = processor::with_walk(*processor, walk)?;
         }
-        Ok(self)
+        Ok(())
     }
 
     /// What was predicted beside what it took.

@@ -163,6 +163,79 @@ fn a_search_is_predicted_by_the_levels_that_are_assumed() {
 }
 
 #[test]
+fn clusters_of_a_tour_are_predicted_to_the_block_but_for_edges_that_wait() {
+    use crate::graph::{Clustering, ClusteringSettings, Graph, GraphClass};
+    let classes = [
+        (GraphClass::Grid { width: 60, height: 60 }, 9),
+        (GraphClass::Grid { width: 60, height: 60 }, 80),
+        (GraphClass::Line { nodes: 4000 }, 40),
+        (GraphClass::Paths { paths: 60, levels: 60 }, 20),
+        (GraphClass::Random { nodes: 4000, edges: 20_000 }, 20),
+    ];
+    // The words of all nodes; a word each; half of them, a quarter, none, where edges wait.
+    for (words, thousandths) in [(20, 2), (4, 2), (2, 60), (1, 300), (0, 1000)] {
+        for (class, cluster_nodes) in classes {
+            let store = store_with(1024, 1, 1, 1 << 20);
+            let bytes = 160 * 1024;
+            let edges = class.shuffled_edges(1);
+            let graph = Graph::build(&store, class.node_count(), edges, bytes).unwrap();
+            let settings = ClusteringSettings {
+                cluster_nodes: Some(cluster_nodes),
+                node_bytes: words * class.node_count(),
+                ..ClusteringSettings::default()
+            };
+            let (found, ..) = traced(&store, || {
+                Clustering::build(&graph, 0, (&store, &store), bytes, settings).unwrap();
+            });
+            let of_graph = (graph.node_count(), graph.edge_count());
+            let mut predicted = Trace::default();
+            let to = (&mut Rng::new(1), &mut predicted as &mut dyn Requests);
+            predict::cluster(&store, of_graph, bytes, &settings, to).unwrap();
+            assert_near(&predicted, &found, thousandths);
+            // Edges that become one wait once.
+            let most = counts_of(&predicted);
+            assert!(counts_of(&found).iter().zip(most).all(|(&found, most)| found <= most));
+        }
+    }
+}
+
+#[test]
+fn a_search_by_clusters_is_predicted_by_what_is_assumed_of_them() {
+    use crate::graph::{Clustering, ClusteringSettings, Graph, GraphClass, PoolSettings};
+    let random = GraphClass::Random { nodes: 20_000, edges: 80_000 };
+    let paths = GraphClass::Paths { paths: 100, levels: 60 };
+    // Those of a path lie side by side, so less is read, and levels of few nodes waste what is scanned.
+    for (class, is_known, memory_blocks, thousandths) in
+        [(random, false, 120, 80), (random, false, 400, 80), (paths, true, 400, 600)]
+    {
+        let settings = crate::Settings { block_bytes: 1024, in_flight: 1 };
+        let io = memory_ios(1, 64 << 20);
+        let store = Store::new(&io, settings, crate::Grant::new(4 << 20)).unwrap();
+        let bytes = memory_blocks * 1024;
+        let edges = class.shuffled_edges(1);
+        let source = edges.node(0);
+        let graph = Graph::build(&store, class.node_count(), edges, bytes).unwrap();
+        let settings = ClusteringSettings::default();
+        let stores = (&store, &store);
+        let clusters = Clustering::build(&graph, source, stores, bytes, settings).unwrap();
+        let mut level_count = 0;
+        let (found, ..) = traced(&store, || {
+            let pool = PoolSettings::default();
+            let found = clusters.search(source, &store, bytes, pool, |_, _| Ok(())).unwrap();
+            level_count = found.bfs.level_count;
+        });
+        let assumed =
+            if is_known { AssumedLevels::Even(level_count) } else { AssumedLevels::Random };
+        let of_graph = (graph.node_count(), graph.edge_count());
+        let mut predicted = Trace::default();
+        let to = (&mut Rng::new(1), &mut predicted as &mut dyn Requests);
+        let means = (assumed, &settings);
+        predict::search_by_clusters(&store, of_graph, means, bytes, to).unwrap();
+        assert_near(&predicted, &found, thousandths);
+    }
+}
+
+#[test]
 fn a_prediction_ends_when_its_store_is_to_stop_and_keeps_no_request() {
     /// Stops the store at some request.
     struct Stopping(std::sync::Arc<std::sync::atomic::AtomicBool>, u64);
@@ -192,8 +265,19 @@ fn a_prediction_ends_when_its_store_is_to_stop_and_keeps_no_request() {
     ];
     assert_eq!(ended, [const { Err(crate::ExternalError::Cancelled) }; 4]);
     let assumed = AssumedLevels::Even(count);
-    let ended = predict::search(&store, (count, count), assumed, bytes, (&mut rng, &mut to()));
-    assert_eq!(ended, Err(crate::ExternalError::Cancelled));
+    let (of_graph, clustered) = ((count, count), crate::graph::ClusteringSettings::default());
+    let ended = [
+        predict::search(&store, of_graph, assumed, bytes, (&mut rng, &mut to())),
+        predict::cluster(&store, of_graph, bytes, &clustered, (&mut Rng::new(1), &mut to())),
+        predict::search_by_clusters(
+            &store,
+            of_graph,
+            (assumed, &clustered),
+            bytes,
+            (&mut Rng::new(1), &mut to()),
+        ),
+    ];
+    assert_eq!(ended, [const { Err(crate::ExternalError::Cancelled) }; 3]);
     // More runs than anybody has memory for are told.
     let told = predict::sort_of_stream::<u64>(&store, 1 << 60, 1 << 16, &mut rng, &mut to());
     assert!(told.unwrap_err().to_string().contains("give more memory"));

@@ -206,10 +206,10 @@ fn find(
     let begun = kept.map(|kept| locked(kept).reached::<KeptRank>()).transpose()?.flatten();
     let places = places_of(&arguments.beyond, kept, input_bytes, context)?;
     let store = store_of(&places, begun.as_ref())?;
-    let foreseen = probe.map(|probe| -> Result<_, Failure> {
+    let foreseen = probe.map(|mut probe| -> Result<_, Failure> {
         let count = known_count(known_bytes.map(|bytes| bytes / ELEMENT_BYTES as u64))?;
         let bytes = store.grant().free_bytes();
-        let probe = probe.beside_walk((&store, count, bytes))?;
+        probe.measure_walk((&store, count, bytes))?;
         let mut rng = Rng::new(arguments.seed);
         let foreseen = probe.foresee(ARC_BYTES, |requests| {
             predict::rank(&store, count, bytes, &mut rng, requests)

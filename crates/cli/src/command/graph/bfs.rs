@@ -7,7 +7,7 @@
 //!                        another process goes on ◄─────┘
 //! ```
 
-use super::foresight::{Foresight, SORTED_SIZES, SearchPrediction};
+use super::foresight::{Foresight, SearchPrediction, sorted_sizes};
 use super::parse_format;
 use crate::Context;
 use crate::command::beyond::{BeyondArguments, Course, Means, Places, Role, at_work, counts_of};
@@ -83,7 +83,7 @@ pub(super) struct BfsArguments {
     #[arg(long, value_name = "NUMBER")]
     nodes: Option<u64>,
     /// Say before, from the profile of the device that `nandu probe --profile` wrote, how long building the
-    /// graph and searching it will take, and after how long they took; of `mr` alone
+    /// graph, making clusters of it and searching it will take, and after how long they took
     #[arg(long, value_name = "PROFILE", conflicts_with = "resume")]
     predict: Option<PathBuf>,
     /// Levels that --predict assumes, each of as many nodes; those of a random graph if not given
@@ -303,6 +303,13 @@ fn find(
     }
     // Another source may be asked for of a graph that is kept.
     arguments.check_source_of(built.node_count)?;
+    let of_graph = (built.node_count, built.edge_count);
+    if let (Ground::Graph(_), Some(foresight)) = (&ground, &mut foresight)
+        && let Some(line) = foresight.foresee_clustering(&work.stores.0, of_graph)?
+    {
+        work.say(line, context)?;
+    }
+    let begin = work.at();
     let ground = match (arguments.algorithm, ground) {
         (AlgorithmArgument::Mm, Ground::Graph(graph)) => {
             let (graph, ground) = work.cluster(graph)?;
@@ -313,14 +320,14 @@ fn find(
         }
         (_, ground) => ground,
     };
+    let clustering = work.taken_since(begin);
     if let Some(foresight) = &mut foresight {
-        let of_graph = (built.node_count, built.edge_count);
         work.say(foresight.foresee_search(&work.stores.0, of_graph)?, context)?;
     }
     let begin = work.at();
     let (bfs, levels, searching, clusters) = work.search(ground, built.node_count)?;
     let search = work.taken_since(begin);
-    let prediction = foresight.map(|foresight| foresight.beside(building, search));
+    let prediction = foresight.map(|foresight| foresight.beside([building, clustering, search]));
     let found = Found { built, bfs, levels, searching, clusters, prediction };
     Ok((found, places.means(&arguments.beyond)))
 }
@@ -388,9 +395,8 @@ impl Work<'_> {
 
     /// Brings the nodes of a graph into clusters.
     fn cluster(&self, graph: Graph) -> Result<(Graph, Ground), Failure> {
-        let BfsArguments { source, cluster_nodes, .. } = *self.arguments;
-        let (stores, settings) =
-            (self.stores.clone(), ClusteringSettings { cluster_nodes, ..Default::default() });
+        let source = self.arguments.source;
+        let (stores, settings) = (self.stores.clone(), self.arguments.clustering());
         let both = (&self.stores.0, &self.stores.1);
         let (before, bytes) = (counts_of(both), both.0.grant().free_bytes());
         self.course.expect(Clustering::expected_bytes(&graph, source, both, bytes, settings)?);
@@ -547,15 +553,15 @@ impl BfsArguments {
     /// What predicts the search, if anybody wants that.
     fn foresight(&self, context: &Context) -> Result<Option<Foresight>, Failure> {
         let Some(profile) = &self.predict else { return Ok(None) };
-        if self.algorithm == AlgorithmArgument::Mm {
-            return Err(Failure::input(
-                "--predict knows --algorithm mr alone: what clusters and their pool ask for is in no \
-                 rule yet",
-            ));
-        }
+        let clustered = (self.algorithm == AlgorithmArgument::Mm).then(|| self.clustering());
         let probe = Probe::of(profile, &self.beyond)?;
-        let probe = probe.beside_processor(&SORTED_SIZES, None, context)?;
-        Ok(Some(Foresight::new(probe, self.expect_levels)))
+        let sizes = sorted_sizes(clustered.is_some());
+        let probe = probe.beside_processor(&sizes, None, context)?;
+        Ok(Some(Foresight::new(probe, self.expect_levels, clustered)))
+    }
+
+    fn clustering(&self) -> ClusteringSettings {
+        ClusteringSettings { cluster_nodes: self.cluster_nodes, ..Default::default() }
     }
 
     /// Refuses a source that is none of the nodes, where it is said how many there are.

@@ -13,11 +13,15 @@
 //! 4. What the processor does is told by phases, in each of which it works beside the requests. Of records
 //!    those that are sorted count; others are handed on in a fraction of the time.
 
+mod clustering;
 mod flow;
+mod pool;
 mod ranking;
 mod search;
 mod sorting;
 
+pub use clustering::cluster;
+pub use pool::search_by_clusters;
 pub use ranking::rank;
 pub use search::{AssumedLevels, build_graph, search};
 

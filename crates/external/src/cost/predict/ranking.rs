@@ -20,7 +20,7 @@ type Ranked = (u64, u64);
 
 /// A ranking that is being predicted.
 struct Run<'p, 'r> {
-    pen: Pen<'r>,
+    pen: &'p mut Pen<'r>,
     division: Division,
     rng: &'p mut Rng,
 }
@@ -37,25 +37,39 @@ pub fn rank(
     rng: &mut Rng,
     requests: &mut dyn Requests,
 ) -> Result<(), ExternalError> {
-    let division = Division::new(store, bytes)?;
-    let mut run = Run { pen: Pen::new(store, requests), division, rng };
-    let list = run.pen.vector::<u64>(count)?;
+    let mut pen = Pen::new(store, requests);
+    let list = pen.vector::<u64>(count)?;
     let files = |read: u64, written: u64| Work {
         read_bytes: 8 * read,
         written_bytes: 8 * written,
         ..Work::default()
     };
-    run.flow(&mut [], vec![list], files(count, 0))?;
-    let ranks = if count == 0 || division.walks(count) {
-        let ranks = run.pen.vector::<u64>(count)?;
-        run.flow(&mut [list.read()], Vec::new(), Work::default())?;
-        run.pen.end_phase(Work::walked(count));
-        run.flow(&mut [], vec![ranks], Work::default())?;
-        ranks
-    } else {
-        run.rounds(list, count)?
-    };
-    run.flow(&mut [ranks.read()], Vec::new(), files(0, count))
+    pen.flow(&mut [], vec![list], rng)?;
+    pen.end_phase(files(count, 0));
+    let ranks = rank_list(&mut pen, list, count, bytes, rng)?;
+    pen.flow(&mut [ranks.read()], Vec::new(), rng)?;
+    pen.end_phase(files(0, count));
+    Ok(())
+}
+
+/// A list of `count` elements that lies there is ranked within `bytes` of memory; where its ranks lie.
+pub(super) fn rank_list(
+    pen: &mut Pen<'_>,
+    list: Writing,
+    count: u64,
+    bytes: u64,
+    rng: &mut Rng,
+) -> Result<Writing, ExternalError> {
+    let division = Division::new(pen.store(), bytes)?;
+    let mut run = Run { pen, division, rng };
+    if count > 0 && !division.walks(count) {
+        return run.rounds(list, count);
+    }
+    let ranks = run.pen.vector::<u64>(count)?;
+    run.flow(&mut [list.read()], Vec::new(), Work::default())?;
+    run.pen.end_phase(Work::walked(count));
+    run.flow(&mut [], vec![ranks], Work::default())?;
+    Ok(ranks)
 }
 
 impl Run<'_, '_> {
@@ -72,7 +86,7 @@ impl Run<'_, '_> {
     }
 
     fn sort<R: crate::Record>(&mut self, count: u64) -> Result<(Sort, Writing), ExternalError> {
-        Sort::begin::<R>(&mut self.pen, count, self.division.sort_bytes())
+        Sort::begin::<R>(self.pen, count, self.division.sort_bytes())
     }
 
     /// All rounds, there and back; where the ranks lie.
@@ -87,11 +101,11 @@ impl Run<'_, '_> {
             left -= its_gone;
             let (kept, kept_runs) = self.sort::<Arc>(left)?;
             let gone_row = self.pen.vector::<Arc>(its_gone)?;
-            let (back, merging) = by_successor.finish(&mut self.pen, self.rng)?;
+            let (back, merging) = by_successor.finish(self.pen, self.rng)?;
             let work = merging.and(kept.put_in());
             self.flow(&mut [arcs.read(), back], vec![kept_runs, gone_row], work)?;
             gone.push((its_gone, gone_row));
-            let (kept, merging) = kept.finish(&mut self.pen, self.rng)?;
+            let (kept, merging) = kept.finish(self.pen, self.rng)?;
             if self.division.fits(left) {
                 self.flow(&mut [kept], Vec::new(), merging)?;
                 self.pen.end_phase(Work::walked(left));
@@ -107,11 +121,11 @@ impl Run<'_, '_> {
         while let Some((its_gone, row)) = gone.pop() {
             let (by_previous, runs) = self.sort::<Arc>(its_gone)?;
             self.flow(&mut [row.read()], vec![runs], by_previous.put_in())?;
-            let (by_previous, merging) = by_previous.finish(&mut self.pen, self.rng)?;
+            let (by_previous, merging) = by_previous.finish(self.pen, self.rng)?;
             let (by_element, runs) = self.sort::<Ranked>(its_gone)?;
             let work = merging.and(by_element.put_in());
             self.flow(&mut [by_previous, ranks.read()], vec![runs], work)?;
-            let (by_element, merging) = by_element.finish(&mut self.pen, self.rng)?;
+            let (by_element, merging) = by_element.finish(self.pen, self.rng)?;
             left += its_gone;
             let next = match gone.is_empty() {
                 true => self.pen.vector::<u64>(left)?,

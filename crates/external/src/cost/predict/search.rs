@@ -33,14 +33,14 @@ pub enum AssumedLevels {
 
 /// Nodes of a level, and their neighbours, each as often as it is one.
 #[derive(Clone, Copy, Debug)]
-struct Level {
-    nodes: f64,
-    neighbours: f64,
+pub(super) struct Level {
+    pub(super) nodes: f64,
+    pub(super) neighbours: f64,
 }
 
 /// The levels of a graph, the source's first.
 #[derive(Clone, Debug)]
-struct Levels {
+pub(super) struct Levels {
     assumed: AssumedLevels,
     nodes: f64,
     /// Twice the edges over the nodes.
@@ -52,7 +52,7 @@ struct Levels {
 }
 
 impl Levels {
-    fn new(assumed: AssumedLevels, (node_count, edge_count): (u64, u64)) -> Self {
+    pub(super) fn new(assumed: AssumedLevels, (node_count, edge_count): (u64, u64)) -> Self {
         let nodes = node_count.max(1) as f64;
         let degree = 2.0 * edge_count as f64 / nodes;
         Self { assumed, nodes, degree, next: 0, left: 1.0, left_before: 1.0 }
@@ -177,9 +177,9 @@ pub fn search(
 }
 
 /// Where a graph lies.
-struct Arrays {
-    nodes: Writing,
-    edges: Writing,
+pub(super) struct Arrays {
+    pub(super) nodes: Writing,
+    pub(super) edges: Writing,
     node_count: f64,
     /// Nodes and neighbours of a block, and neighbours of a node.
     nodes_per_block: f64,
@@ -188,7 +188,10 @@ struct Arrays {
 }
 
 impl Arrays {
-    fn new(pen: &mut Pen<'_>, (nodes, edges): (u64, u64)) -> Result<Self, ExternalError> {
+    pub(super) fn new(
+        pen: &mut Pen<'_>,
+        (nodes, edges): (u64, u64),
+    ) -> Result<Self, ExternalError> {
         let per_block = pen.store().per_block::<u64>()? as f64;
         Ok(Self {
             nodes: pen.vector::<(u64, u64)>(nodes)?,
@@ -203,14 +206,18 @@ impl Arrays {
     /// Blocks of both arrays in which so many nodes and their neighbours lie, about.
     fn touched(&self, nodes: f64) -> (f64, f64) {
         let part = (nodes / self.node_count).min(1.0);
-        let touched = |row: &Writing, lists: f64| {
-            let blocks = row.block_count() as f64;
-            (blocks * (1.0 - (1.0 - part).powf(lists))).max(blocks.min(1.0))
-        };
+        let touched = |row: &Writing, lists: f64| touched(row.block_count(), part, lists);
         // A list that is cut by the end of a block lies in two.
         let lists = self.edges_per_block / self.degree.max(1e-9) + 1.0;
         (touched(&self.nodes, self.nodes_per_block), touched(&self.edges, lists))
     }
+}
+
+/// Of so many blocks with so many pieces each, in which some are touched of which each piece is wanted
+/// with that probability; one at least.
+pub(super) fn touched(blocks: u64, probability: f64, pieces: f64) -> f64 {
+    let blocks = blocks as f64;
+    (blocks * (1.0 - (1.0 - probability).powf(pieces))).max(blocks.min(1.0))
 }
 
 #[cfg(test)]

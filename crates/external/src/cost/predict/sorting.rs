@@ -8,7 +8,7 @@ use crate::{ExternalError, Record};
 use nandu_base::{Rng, to_index};
 
 /// A sort of more runs is not predicted: each takes some memory, here and in the sort.
-const RUN_COUNT_MAX: u64 = 1 << 24;
+pub(super) const RUN_COUNT_MAX: u64 = 1 << 24;
 
 /// A sort whose records come in.
 pub(super) struct Sort {

@@ -8,7 +8,7 @@
 //! 1. Both ways give the same entries.
 
 use super::tree::NONE;
-use super::{Assigned, Clustering, Entry, NO_CLUSTER, SORT_COUNT, STREAM_COUNT, Span, Table, Work};
+use super::{Assigned, Clustering, Entry, NO_CLUSTER, Span, Table, Work};
 use crate::{
     ExternalError, Memory, Natural, RecordStream, SortedStream, Sorter, Store, Vector, VectorWriter,
 };
@@ -80,7 +80,7 @@ impl Work<'_> {
     ) -> Result<Clustering, ExternalError> {
         match assigned {
             Assigned::InMemory(table) => self.arrange_by_table(clusters, &table),
-            Assigned::Outside(cluster_of) if self.has_words() => {
+            Assigned::Outside(cluster_of) if self.division.has_words() => {
                 let table = self.load(cluster_of)?;
                 self.arrange_by_table(clusters, &table)
             }
@@ -95,7 +95,7 @@ impl Work<'_> {
         while let Some(cluster) = stream.next_record()? {
             clusters.push(if cluster == NO_CLUSTER { NONE } else { to_u32(cluster) });
         }
-        Ok(Table { clusters, memory })
+        Ok(Table { clusters, _memory: memory })
     }
 
     fn arrange_by_table(
@@ -105,9 +105,9 @@ impl Work<'_> {
     ) -> Result<Clustering, ExternalError> {
         let of = |node: u64| table.clusters[to_index(node)];
         let spans = Spans::new(self, &table.clusters)?;
-        let held = table.memory.bytes() + spans.firsts.len() as u64 * 8;
+        let sort_bytes = self.division.entry_sort_bytes(spans.firsts.len() as u64 - 1);
         let mut by_cluster: Sorter<(u32, u32, u32), _> =
-            Sorter::with_bytes(self.store, Natural, self.room().saturating_sub(held))?;
+            Sorter::with_bytes(self.store, Natural, sort_bytes)?;
         let mut pairs = self.graph.pairs()?;
         while let Some((node, neighbour)) = pairs.next_record()? {
             by_cluster.push((of(node), to_u32(node), to_u32(neighbour)))?;
@@ -132,7 +132,7 @@ impl Work<'_> {
         clusters: &Store,
         cluster_of: Vector<u64>,
     ) -> Result<Clustering, ExternalError> {
-        let share = self.share(STREAM_COUNT, SORT_COUNT)?;
+        let share = self.division.sort_share()?;
         let (spans, cluster_count) = self.find_spans(clusters, cluster_of, share)?;
         let mut by_node: Sorter<Entry, _> = Sorter::with_bytes(self.store, Natural, share)?;
         {

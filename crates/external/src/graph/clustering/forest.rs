@@ -19,7 +19,7 @@
 //! 2. Tree edges form no circle, and connect what the graph connects.
 //! 3. One node of each part of the graph is a root; the source is the root of its part.
 
-use super::{STREAM_COUNT, Work};
+use super::Work;
 use crate::{
     By, ExternalError, Natural, PriorityQueue, Record, RecordStream, Sorter, Vector, VectorWriter,
 };
@@ -35,7 +35,7 @@ pub(super) struct Forest {
 }
 
 /// The greater label of an edge, the lesser one, and the edge of the graph.
-type Waiting<L> = (L, L, (L, L));
+pub(crate) type Waiting<L> = (L, L, (L, L));
 /// The greatest label first, and the least neighbour of that.
 type WaitingOrder<L> = By<fn(&Waiting<L>) -> (u64, u64)>;
 
@@ -83,7 +83,7 @@ pub(super) struct UnionFind {
 }
 
 /// More labels than this are not told apart by a word.
-const WORD_LIMIT: u64 = u32::MAX as u64;
+pub(super) const WORD_LIMIT: u64 = u32::MAX as u64;
 
 /// A spanning forest of the graph of `work`.
 pub(super) fn spanning_forest(work: &Work<'_>) -> Result<Forest, ExternalError> {
@@ -96,10 +96,9 @@ pub(super) fn spanning_forest(work: &Work<'_>) -> Result<Forest, ExternalError> 
 fn sweep<L: Label>(work: &Work<'_>) -> Result<Forest, ExternalError> {
     let count = work.graph.node_count();
     // Two streams over the graph and one that writes edges; roots are written after the graph.
-    let share = work.share(STREAM_COUNT, 2)?;
-    let words = |bytes: u64| (bytes.min(work.node_bytes) / 4).min(WORD_LIMIT);
-    let is_semi_external = words(2 * share) >= count;
-    let limit = if is_semi_external { count } else { words(share).min(count) };
+    let share = work.division.sort_share()?;
+    let limit = work.division.labels_in_memory()?;
+    let is_semi_external = limit == count;
     let order: WaitingOrder<L> = By(waiting_key);
     let queue = match is_semi_external {
         true => None,
@@ -242,7 +241,7 @@ fn name_roots(
     if roots.is_empty() {
         return Ok(roots);
     }
-    let share = work.share(STREAM_COUNT, 2)?;
+    let share = work.division.sort_share()?;
     let descending = By(|&(label, _): &(u64, u64)| u64::MAX - label);
     let mut by_label = Sorter::with_bytes(work.store, descending, share)?;
     (0..work.graph.node_count()).try_for_each(|node| by_label.push((labels.apply(node), node)))?;

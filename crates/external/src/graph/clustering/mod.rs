@@ -21,6 +21,7 @@
 //!    comes out is the same.
 
 mod arrange;
+mod division;
 mod forest;
 mod random;
 mod tour;
@@ -31,22 +32,23 @@ use crate::store::misfit;
 use crate::{
     ExternalError, KeptVector, Memory, Natural, RecordStream, SortedStream, Store, Vector,
 };
+pub(crate) use division::Division as ClusteringDivision;
+use division::Division;
+pub(crate) use forest::Waiting;
 use nandu_base::words::counted;
 use random::Random;
 use serde::{Deserialize, Serialize};
 use tour::Tour;
 
 /// Where the lists of a cluster lie: its first entry, and how many entries there are.
-pub(super) type Span = (u64, u32);
+pub(crate) type Span = (u64, u32);
 /// A node that somebody is led to, and the span of its cluster.
-pub(super) type Target = (u64, Span);
+pub(crate) type Target = (u64, Span);
 /// A node, one of its neighbours, and the span of that.
-pub(super) type Entry = (u64, Target);
+pub(crate) type Entry = (u64, Target);
 
 /// The cluster of a node without neighbours.
 const NO_CLUSTER: u64 = u64::MAX;
-/// Fewest blocks with which something is sorted here.
-const SORT_BLOCK_COUNT: u64 = 4;
 /// Bytes of what is written for each end of an edge and for each node.
 const ENTRY_BYTES: u64 = 28;
 const SPAN_BYTES: u64 = 12;
@@ -113,8 +115,9 @@ impl KeptClustering {
 
 /// A way to bring nodes into clusters.
 trait Assign {
-    /// The c that the model says, for `block_entries` entries that all volumes move at once.
-    fn model_cluster_nodes(&self, graph: &Graph, block_entries: u64) -> u64;
+    /// The c that the model says of a graph of so many nodes and edges, for `block_entries` entries that
+    /// all volumes move at once.
+    fn model_cluster_nodes(&self, of_graph: (u64, u64), block_entries: u64) -> u64;
 
     /// The number of the cluster of each node, [`NO_CLUSTER`] for one without neighbours. Numbers
     /// say in which order clusters are to lie.
@@ -131,7 +134,7 @@ enum Assigned {
 /// The same in memory, [`tree::NONE`] for a node without neighbours.
 struct Table {
     clusters: Vec<u32>,
-    memory: Memory,
+    _memory: Memory,
 }
 
 /// What is done with which memory.
@@ -140,11 +143,8 @@ struct Work<'g> {
     source: u64,
     /// Where runs and what lies in between are written.
     store: &'g Store,
-    bytes: u64,
-    /// Memory of a stream: the most of all stores.
-    stream_bytes: u64,
+    division: Division,
     cluster_nodes: u64,
-    node_bytes: u64,
     seed: u64,
 }
 
@@ -226,12 +226,12 @@ impl Clustering {
         let (nodes, ends) = (graph.node_count(), graph.edges.len());
         let graph_bytes = 16 * nodes + 8 * ends;
         let written = ENTRY_BYTES * ends + SPAN_BYTES * nodes;
-        if !work.has_words() {
+        if !work.division.has_words() {
             // Two sorts of entries, and what trees, tours and rankings move of each node.
             return Ok(2 * graph_bytes + written + SORTED_BYTES * ends + MOVED_BYTES * nodes);
         }
         let sorted = arrange::SORTED_BYTES * ends;
-        let moved = if sorted > work.room() { 2 * sorted } else { 0 };
+        let moved = if sorted > work.division.room() { 2 * sorted } else { 0 };
         Ok(2 * graph_bytes + written + moved + 2 * tree::STEP_BYTES * nodes)
     }
 
@@ -316,50 +316,28 @@ impl<'g> Work<'g> {
         bytes: u64,
         settings: ClusteringSettings,
     ) -> Result<Self, ExternalError> {
+        let of_graph = (graph.node_count(), graph.edge_count());
+        let cluster_nodes = settings.cluster_nodes(of_graph, clusters)?;
+        let stores = [graph.store(), clusters, scratch];
+        let division = Division::new(stores, graph.node_count(), bytes, settings.node_bytes);
+        Ok(Self { graph, source, store: scratch, division, cluster_nodes, seed: settings.seed })
+    }
+}
+
+impl ClusteringSettings {
+    /// The c of a graph of so many nodes and edges, of which the clusters go to that store.
+    pub(crate) fn cluster_nodes(
+        &self,
+        of_graph: (u64, u64),
+        clusters: &Store,
+    ) -> Result<u64, ExternalError> {
         let block_entries = clusters.per_block::<Entry>()? * clusters.volume_count();
-        let cluster_nodes = settings
-            .cluster_nodes
-            .unwrap_or_else(|| settings.kind.method().model_cluster_nodes(graph, block_entries));
-        let stream_bytes = { [graph.store(), clusters, scratch].into_iter() }
-            .map(Store::stream_bytes)
-            .max()
-            .expect("there are stores");
-        let ClusteringSettings { node_bytes, seed, .. } = settings;
-        let store = scratch;
-        Ok(Self { graph, source, store, bytes, stream_bytes, cluster_nodes, node_bytes, seed })
+        let model = || self.kind.method().model_cluster_nodes(of_graph, block_entries);
+        Ok(self.cluster_nodes.unwrap_or_else(model))
     }
 }
 
 impl Work<'_> {
-    /// Memory beside all streams.
-    const fn room(&self) -> u64 {
-        self.bytes.saturating_sub(STREAM_COUNT * self.stream_bytes)
-    }
-
-    /// Whether the words of all nodes fit (invariant 5).
-    fn has_words(&self) -> bool {
-        let count = self.graph.node_count();
-        let bytes = count.saturating_mul(tree::NODE_BYTES);
-        let left = SORT_BLOCK_COUNT * self.store.block_bytes();
-        let fits = bytes <= self.room().min(self.node_bytes)
-            && arrange::table_bytes(count) + left <= self.room();
-        fits && count < tree::NODE_COUNT_MAX
-    }
-
-    /// Memory for each of `sorts` sorters beside `streams` streams.
-    fn share(&self, streams: u64, sorts: u64) -> Result<u64, ExternalError> {
-        let least_bytes = SORT_BLOCK_COUNT * self.store.block_bytes();
-        let share = self.bytes.saturating_sub(streams * self.stream_bytes) / sorts;
-        if share < least_bytes {
-            return Err(ExternalError::TooLittleMemory {
-                operator: "clustering".to_owned(),
-                needed_bytes: streams * self.stream_bytes + sorts * least_bytes,
-                granted_bytes: self.bytes,
-            });
-        }
-        Ok(share)
-    }
-
     /// The cluster of each node, from those that have one, by node.
     fn spread(
         &self,

@@ -15,7 +15,7 @@
 //! 3. Nodes that no master reaches, since none is in their part of the graph, become clusters of
 //!    their own. Such a part has c nodes or so, and no path leads there from the source.
 
-use super::{Assign, Assigned, Graph, STREAM_COUNT, Work};
+use super::{Assign, Assigned, STREAM_COUNT, Work};
 use crate::{ExternalError, Natural, RecordStream, SortedStream, Sorter, Vector, VectorWriter};
 use nandu_base::Rng;
 
@@ -35,16 +35,16 @@ struct Round<'r> {
 }
 
 impl Assign for Random {
-    fn model_cluster_nodes(&self, graph: &Graph, block_entries: u64) -> u64 {
+    fn model_cluster_nodes(&self, (nodes, edges): (u64, u64), block_entries: u64) -> u64 {
         // 1 / mu, where mu = sqrt(scan(n + m) log n / n).
-        let (nodes, edges) = (u128::from(graph.node_count()), u128::from(graph.edge_count()));
-        let rounds = u128::from(graph.node_count().max(2).ilog2());
+        let (nodes, edges) = (u128::from(nodes), u128::from(edges));
+        let rounds = u128::from(nodes.max(2).ilog2());
         let square = nodes * u128::from(block_entries) / ((nodes + edges) * rounds).max(1);
         u64::try_from(square.isqrt()).unwrap_or(u64::MAX).max(1)
     }
 
     fn assign(&self, work: &Work<'_>) -> Result<Assigned, ExternalError> {
-        let share = work.share(STREAM_COUNT, SORT_COUNT)?;
+        let share = work.division.share(STREAM_COUNT, SORT_COUNT)?;
         let sorter = || Sorter::with_bytes(work.store, Natural, share);
         let (mut fringe, mut next, mut assigned) = (sorter()?, sorter()?, sorter()?);
         let mut count = draw_masters(work, &mut fringe)?;

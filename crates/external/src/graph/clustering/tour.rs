@@ -18,7 +18,7 @@
 //!    begins a cluster.
 
 use super::forest::{Forest, spanning_forest};
-use super::{Assign, Assigned, Graph, NO_CLUSTER, SORT_COUNT, STREAM_COUNT, Work, tree};
+use super::{Assign, Assigned, NO_CLUSTER, Work, tree};
 use crate::list_ranking::{END, rank};
 use crate::stream::Ahead;
 use crate::{Drain, ExternalError, Natural, RecordStream, Sorter, Vector};
@@ -52,15 +52,15 @@ struct Joints<'t> {
 }
 
 impl Assign for Tour {
-    fn model_cluster_nodes(&self, graph: &Graph, block_entries: u64) -> u64 {
+    fn model_cluster_nodes(&self, (nodes, edges): (u64, u64), block_entries: u64) -> u64 {
         // 1 / mu, where mu = sqrt(scan(n + m) / n).
-        let (nodes, edges) = (u128::from(graph.node_count()), u128::from(graph.edge_count()));
+        let (nodes, edges) = (u128::from(nodes), u128::from(edges));
         let square = nodes * u128::from(block_entries) / (nodes + edges).max(1);
         u64::try_from(square.isqrt()).unwrap_or(u64::MAX).max(1)
     }
 
     fn assign(&self, work: &Work<'_>) -> Result<Assigned, ExternalError> {
-        if work.has_words() {
+        if work.division.has_words() {
             return tree::cut(work).map(Assigned::InMemory);
         }
         let Forest { edges, roots } = spanning_forest(work)?;
@@ -70,7 +70,7 @@ impl Assign for Tour {
             return Ok(Assigned::Outside(none));
         };
         let mut rng = Rng::for_part(work.seed, "list ranking");
-        let ranks = rank(&successors, head, work.bytes, &mut rng)?;
+        let ranks = rank(&successors, head, work.division.bytes, &mut rng)?;
         drop(successors);
         let by_node = work.cut(arcs, ranks, roots)?;
         work.spread(by_node.finish()?).map(Assigned::Outside)
@@ -80,7 +80,7 @@ impl Assign for Tour {
 impl Work<'_> {
     /// The tour as a linked list.
     fn tour(&self, edges: Vector<(u64, u64)>, roots: &Vector<u64>) -> Result<List, ExternalError> {
-        let share = self.share(STREAM_COUNT, SORT_COUNT)?;
+        let share = self.division.sort_share()?;
         let mut sorter: Sorter<Arc, _> = Sorter::with_bytes(self.store, Natural, share)?;
         let mut edges = edges.into_stream()?;
         while let Some((left, right)) = edges.next_record()? {
@@ -124,7 +124,7 @@ impl Work<'_> {
         ranks: Vector<u64>,
         roots: Vector<u64>,
     ) -> Result<Sorter<(u64, u64), Natural>, ExternalError> {
-        let share = self.share(STREAM_COUNT, SORT_COUNT)?;
+        let share = self.division.sort_share()?;
         let mut by_position: Sorter<(u64, u64, u8), _> =
             Sorter::with_bytes(self.store, Natural, share)?;
         {

@@ -63,7 +63,7 @@ pub(super) fn cut(work: &Work<'_>) -> Result<Table, ExternalError> {
         }
     }
     let memory = memory.split_off(count * 4);
-    Ok(Table { clusters: cutter.clusters, memory })
+    Ok(Table { clusters: cutter.clusters, _memory: memory })
 }
 
 impl Trees {

@@ -11,7 +11,8 @@
 //!
 //! 1. All parts together are the bytes of the search, or less.
 
-use super::pool::{Held, RUN_COUNT_MAX};
+use super::pool::{Held, InTable, RUN_COUNT_MAX};
+use super::table::Table;
 use crate::graph::clustering::{Entry, Target};
 use crate::vector::{KEPT_BYTES, LOOKAHEAD_BYTES, RANGE_COUNT_MAX};
 use crate::{ExternalError, Store};
@@ -46,15 +47,15 @@ pub struct PoolSettings {
 
 /// The parts that a search's memory is divided into.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Memories {
+pub(crate) struct Memories {
     pub(super) table_bytes: u64,
     pub(super) known_bytes: u64,
     pub(super) dead_bytes: u64,
     /// Blocks of clusters.
-    pub(super) kept_count: u64,
-    pub(super) spans_bytes: u64,
-    pub(super) loaded_bytes: u64,
-    pub(super) neighbours_bytes: u64,
+    pub(crate) kept_count: u64,
+    pub(crate) spans_bytes: u64,
+    pub(crate) loaded_bytes: u64,
+    pub(crate) neighbours_bytes: u64,
 }
 
 impl Default for PoolSettings {
@@ -73,7 +74,7 @@ impl PoolSettings {
 
 impl Memories {
     /// Divides the `bytes` of a search.
-    pub(super) fn new(
+    pub(crate) fn new(
         clusters: &Store,
         store: &Store,
         bytes: u64,
@@ -115,5 +116,20 @@ impl Memories {
             loaded_bytes: least_sort_bytes + rest / 8 * 3,
             neighbours_bytes: least_sort_bytes + (rest - rest / 8 * 4),
         })
+    }
+
+    /// Entries of the table, at most.
+    pub(crate) fn table_entries(&self) -> u64 {
+        Table::<InTable>::limit_of(self.table_bytes)
+    }
+
+    /// Clusters that are outside and known, at most.
+    pub(crate) fn known_clusters(&self) -> u64 {
+        Table::<()>::limit_of(self.known_bytes)
+    }
+
+    /// Lists that were used and are not written out of the runs, at most.
+    pub(crate) const fn dead_lists(&self) -> u64 {
+        self.dead_bytes / 8
     }
 }

@@ -26,7 +26,9 @@ mod memory;
 mod pool;
 mod table;
 
+pub(crate) use memory::Memories;
 pub use memory::PoolSettings;
+pub(crate) use pool::{Held, RUN_COUNT_MAX};
 
 use super::clustering::{Entry, Span, Target};
 use super::level::{Level, LevelStream};
@@ -36,9 +38,8 @@ use crate::{
     ExternalError, Gatherer, Memory, Natural, RecordStream, SortedStream, Sorter, Store, Vector,
     VectorWriter,
 };
-use memory::Memories;
 use nandu_base::{Nanos, to_index};
-use pool::{Held, Pool, Sinks};
+use pool::{Pool, Sinks};
 use serde::Serialize;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -90,7 +91,7 @@ impl PoolCounts {
 }
 
 /// An entry that was read: its node, 1 if its cluster goes outside, and where the edge leads.
-type Loaded = (u64, u8, Target);
+pub(crate) type Loaded = (u64, u8, Target);
 
 /// Clusters a graph and searches it, all in the graph's store, within `bytes` of its grant; as
 /// [`mr_bfs`](fn@super::mr_bfs) otherwise. Who wants clusters and pool in different stores, or more

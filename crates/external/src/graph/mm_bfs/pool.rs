@@ -23,16 +23,19 @@ use crate::{ExternalError, Memory, Natural, RecordStream, Sorter, Store, Vector,
 use nandu_base::to_index;
 
 /// Runs, at most: what was left, and what two levels brought.
-pub(super) const RUN_COUNT_MAX: usize = 3;
+pub(crate) const RUN_COUNT_MAX: usize = 3;
 
 /// An entry of the pool: its node, the level in which it came, and where the edge leads.
-pub(super) type Held = (u64, u32, Target);
+pub(crate) type Held = (u64, u32, Target);
+
+/// What the table has of an entry, by its node: the level in which it came, and where the edge leads.
+pub(super) type InTable = (u32, Target);
 
 /// Lists that were read and not used yet.
 #[derive(Debug)]
 pub(super) struct Pool {
     store: Store,
-    table: Table<(u32, Target)>,
+    table: Table<InTable>,
     /// Entries of the table that clusters on their way will take.
     reserved: u64,
     runs: Vec<Vector<Held>>,
@@ -67,7 +70,7 @@ pub(super) struct Sinks<'s> {
 impl Pool {
     pub(super) fn new(store: &Store, memories: &Memories) -> Result<Self, ExternalError> {
         let grant = store.grant();
-        let dead_limit = to_index(memories.dead_bytes / 8);
+        let dead_limit = to_index(memories.dead_lists());
         let memory = grant.take("a pool", dead_limit as u64 * 8)?;
         Ok(Self {
             store: store.clone(),

@@ -37,11 +37,18 @@ struct Slot<V> {
 }
 
 impl<V: Copy> Table<V> {
+    /// What each value takes, with its part of the buckets.
+    const SLOT_BYTES: u64 = (size_of::<Slot<V>>() + size_of::<u32>()) as u64;
+
+    /// How many values there are at most in so many bytes.
+    pub(super) fn limit_of(bytes: u64) -> u64 {
+        (bytes / Self::SLOT_BYTES).min(u64::from(u32::MAX - 1))
+    }
+
     /// One that takes up to `bytes`.
     pub(super) fn new(grant: &Grant, bytes: u64) -> Result<Self, ExternalError> {
-        let slot_bytes = (size_of::<Slot<V>>() + size_of::<u32>()) as u64;
-        let limit = (bytes / slot_bytes).min(u64::from(u32::MAX - 1));
-        let memory = grant.take("a table", limit * slot_bytes)?;
+        let limit = Self::limit_of(bytes);
+        let memory = grant.take("a table", limit * Self::SLOT_BYTES)?;
         let bucket_count = limit.checked_ilog2().map_or(0, |bits| 1 << bits);
         let (mut buckets, mut slots) = (Vec::new(), Vec::new());
         let reserved = { buckets.try_reserve_exact(bucket_count) }

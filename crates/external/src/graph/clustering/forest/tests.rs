@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::graph::tests::{Plain, classes};
-use crate::graph::{Graph, GraphClass};
+use crate::graph::{ClusteringKind, ClusteringSettings, Graph, GraphClass};
 use crate::testing::{GRANT_BYTES, store};
 use nandu_base::Rng;
 use proptest::prelude::*;
@@ -20,6 +20,13 @@ fn find(parents: &[usize], mut node: usize) -> usize {
     node
 }
 
+fn work_of(graph: &Graph, source: u64, bytes: u64, (node_bytes, seed): (u64, u64)) -> Work<'_> {
+    let kind = ClusteringKind::Tour;
+    let settings = ClusteringSettings { kind, cluster_nodes: Some(1), node_bytes, seed };
+    let store = graph.store();
+    Work::new(graph, source, (store, store), bytes, settings).unwrap()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
@@ -35,16 +42,7 @@ proptest! {
         let plain = Plain::new(count, edges(), source);
         let bytes = (3 * 2 + 16) * 512 + more;
         let graph = Graph::build(&store, count, edges(), bytes).unwrap();
-        let work = Work {
-            graph: &graph,
-            source,
-            store: &store,
-            bytes,
-            stream_bytes: store.stream_bytes(),
-            cluster_nodes: 1,
-            node_bytes,
-            seed,
-        };
+        let work = work_of(&graph, source, bytes, (node_bytes, seed));
         let forest = spanning_forest(&work).unwrap();
         prop_assert!(store.grant().peak_bytes() <= bytes);
         let (tree, roots) = (collect(&forest.edges), collect(&forest.roots));
@@ -86,16 +84,7 @@ fn a_sweep_moves_what_sorts_of_its_edges_do_for_each_time_that_labels_grow_e_fol
             let (count, bytes) = (class.node_count(), 200 << 10);
             let graph = Graph::build(&store, count, class.shuffled_edges(5), bytes).unwrap();
             let before = store.counts();
-            let work = Work {
-                graph: &graph,
-                source: 0,
-                store: &store,
-                bytes,
-                stream_bytes: store.stream_bytes(),
-                cluster_nodes: 1,
-                node_bytes,
-                seed: 5,
-            };
+            let work = work_of(&graph, 0, bytes, (node_bytes, 5));
             spanning_forest(&work).unwrap();
             let written = store.counts().since(&before).write_blocks;
             // 63 edges that wait fill a block. Where k of n labels are left, an edge that is contracted
