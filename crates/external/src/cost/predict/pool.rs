@@ -144,6 +144,8 @@ pub fn search_by_clusters(
     let mut levels = Levels::new(assumed, of_graph).peekable();
     let (mut before, mut current): (Option<Writing>, Option<Writing>) = (None, None);
     while let Some(level) = levels.next() {
+        // A level that is in memory asks for nothing.
+        store.check_stop()?;
         let neighbours = search.look_up_and_load(level, current)?;
         let (sorted, work) = neighbours.finish(&mut search.pen, search.rng)?;
         let known = before.into_iter().chain(current).map(Writing::read);
