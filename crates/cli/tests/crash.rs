@@ -122,6 +122,11 @@ fn many_clients_are_checked_by_what_they_saw_and_repeat_themselves() {
     let json: Value = serde_json::from_str(&stdout_of(place.path(), &words)).unwrap();
     assert_eq!((&json["has_document"], &json["client_count_max"]), (&true.into(), &4.into()));
     assert!(json["total"]["commit_count"].as_u64().unwrap() > 0, "{json}");
+    let words = ["crash", "--tpcc", "--clients", "4", "--seeds", "2", "--json"];
+    let json: Value = serde_json::from_str(&stdout_of(place.path(), &words)).unwrap();
+    assert_eq!((&json["has_tpcc"], &json["violations"]), (&true.into(), &Value::Array(vec![])));
+    assert!(json["total"]["tpcc_count"].as_u64().unwrap() > 10, "{json}");
+    failure_of(place.path(), &["crash", "--tpcc", "--document"], 2);
     let told = failure_of(place.path(), &["crash", "--clients", "1"], 2);
     assert!(told.contains("2..=64"), "{told}");
     failure_of(place.path(), &["crash", "--clients", "4", "--every-request"], 2);

@@ -17,7 +17,8 @@
 //!    works again.
 //! 5. Where bits flipped, rows are right or damage is told.
 //!
-//! Many clients at once are checked by what they saw ([`run_crowd`]).
+//! Many clients at once are checked by what they saw ([`run_crowd`]), terminals of TPC-C by what they were to
+//! leave.
 //!
 //! The database lies on sectors in memory, as a whole or file by file, or on simulated SSDs ([`WorldKind`]). Beside seeds
 //! there is a walk that leaves no request out ([`cut_at_every_request`]).
@@ -41,6 +42,7 @@ mod scenario;
 #[cfg(test)]
 mod tests;
 mod told;
+mod tpcc;
 mod watched;
 mod workload;
 mod world;

@@ -47,6 +47,8 @@ pub struct Outcome {
     pub conflict_count: u64,
     /// Changes of documents.
     pub document_change_count: u64,
+    /// Transactions of TPC-C whose rows were looked for afterwards.
+    pub tpcc_count: u64,
     /// Commits that a crash took back, as their durability allows.
     pub lost_count: u64,
 }
@@ -74,6 +76,7 @@ impl Outcome {
         self.deed_count += other.deed_count;
         self.conflict_count += other.conflict_count;
         self.document_change_count += other.document_change_count;
+        self.tpcc_count += other.tpcc_count;
         self.lost_count += other.lost_count;
     }
 }

@@ -4,7 +4,7 @@
 use crate::crowd::client::Mix;
 use crate::drive::Drive;
 use crate::{Bug, WorldKind, documents};
-use nandu_base::{Rng, to_index};
+use nandu_base::{Rng, to_index, to_u32};
 use nandu_device::{FaultPlan, UnflushedFate};
 use nandu_storage::Settings;
 use nandu_storage::engine::TornPages;
@@ -119,6 +119,8 @@ pub struct Scenario {
     pub loads_tables: bool,
     /// The mapping of the XML document beside the tables, if there is one.
     pub document: Option<MappingKind>,
+    /// Warehouses of TPC-C beside these tables; 0 for none.
+    pub warehouse_count: u32,
     /// What goes wrong.
     pub faults: Faults,
     /// What goes wrong and is not said.
@@ -185,6 +187,14 @@ impl Scenario {
         scenario
     }
 
+    /// The history of a seed with terminals of TPC-C, on pages that have room for a customer.
+    #[must_use]
+    pub fn of_tpcc(seed: u64, world: WorldKind, bug: Bug) -> Self {
+        let mut scenario = Self::of_document_crowd(seed, world, bug);
+        scenario.warehouse_count = to_u32(1 + Rng::for_part(seed, "warehouses").below(3));
+        scenario
+    }
+
     /// Pages that have room for labels.
     fn enlarge_pages(&mut self) {
         let seed = self.seed;
@@ -219,8 +229,7 @@ impl Scenario {
 
     fn in_memory(seed: u64, bug: Bug) -> Self {
         let mut rng = Rng::for_part(seed, "scenario");
-        let mut one_of =
-            |choices: &[u64]| choices[nandu_base::to_index(rng.below(choices.len() as u64))];
+        let mut one_of = |choices: &[u64]| choices[to_index(rng.below(choices.len() as u64))];
         let page_bytes =
             one_of(&[512, 1024, 1024, 2048, 2048, 4096, 4096, 4096, 8192, 16_384, 32_768, 65_536]);
         let frame_count = one_of(&[32, 40, 64, 200]);
@@ -249,14 +258,10 @@ impl Scenario {
         };
         let propagation = any_propagation(&mut one_of, bug);
         let settings = Settings {
-            page_bytes: nandu_base::to_u32(page_bytes),
+            page_bytes: to_u32(page_bytes),
             pool_bytes: frame_count * page_bytes,
             replacement,
-            propagation: PropagationSettings::small(
-                propagation,
-                nandu_base::to_u32(page_bytes),
-                seed,
-            ),
+            propagation: PropagationSettings::small(propagation, to_u32(page_bytes), seed),
             torn_pages,
             double_write_bytes,
             durability,
@@ -269,7 +274,7 @@ impl Scenario {
         Self {
             seed,
             settings,
-            sector_bytes: nandu_base::to_u32(sector_bytes),
+            sector_bytes: to_u32(sector_bytes),
             device_bytes: (64 << 20) + 2 * log_bytes,
             drive: None,
             files_apart: false,
@@ -286,6 +291,7 @@ impl Scenario {
             faults: if flips_bits { Faults::FLIPPED_BITS } else { faults },
             loads_tables: one_of(&[0, 1]) == 1,
             document: None,
+            warehouse_count: 0,
             bug,
         }
     }
@@ -307,11 +313,11 @@ impl Scenario {
         let fates = [UnflushedFate::Dropped, UnflushedFate::Kept, torn, torn];
         let unflushed = match self.bug {
             Bug::TornPagesTrusted => UnflushedFate::Torn,
-            _ => fates[nandu_base::to_index(rng.below(4))],
+            _ => fates[to_index(rng.below(4))],
         };
         let torn = rng.below(9);
         FaultPlan {
-            torn_sector_count: (torn > 0).then_some(nandu_base::to_u32(torn)),
+            torn_sector_count: (torn > 0).then_some(to_u32(torn)),
             unflushed,
             seed: rng.next_u64(),
             ..FaultPlan::default()

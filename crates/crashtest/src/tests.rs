@@ -133,6 +133,40 @@ fn clients_who_change_one_document_lose_nothing_of_it() {
 }
 
 #[test]
+fn terminals_of_tpcc_find_what_they_left_and_all_conditions_hold() {
+    let workload = Workload::Tpcc { client_count_max: 6 };
+    let (mut all, mut seed_count) = (Outcome::default(), 0);
+    for (world, otherwise) in [(WorldKind::Memory, 6), (WorldKind::Files, 3), (WorldKind::Ssd, 3)] {
+        for seed in 0..seeds(otherwise) {
+            let outcome = workload.run(seed, world, Bug::None);
+            all.add(&outcome.unwrap_or_else(|Violation { seed, what }| {
+                let replay = replay_command(seed, world, Bug::None, workload);
+                panic!("{what}\nreplay: {replay}")
+            }));
+            seed_count += 1;
+        }
+    }
+    println!("{all:?}");
+    assert!(all.cut_count > seed_count / 3 && all.commit_count > 20 * seed_count, "{all:?}");
+    assert!(all.tpcc_count >= all.commit_count && all.loser_count > 0, "{all:?}");
+    let run = |seed| workload.run(seed, WorldKind::Memory, Bug::None);
+    assert_eq!(run(1), run(1));
+    for bug in [
+        Bug::FlushesIgnored,
+        Bug::WritesLost,
+        Bug::TornPagesTrusted,
+        Bug::OfEngine(EngineBug::CommitWithoutFlush),
+        Bug::OfEngine(EngineBug::UndoSkipped),
+        Bug::OfEngine(EngineBug::OneLoserUndone),
+        Bug::OfEngine(EngineBug::FlightChangesForgotten),
+    ] {
+        let found = (0..50).find_map(|seed| workload.run(seed, WorldKind::Memory, bug).err());
+        println!("{bug:?} is found by {found:?}");
+        assert!(found.is_some(), "{bug:?} is not found");
+    }
+}
+
+#[test]
 fn flipped_bits_are_told_or_do_no_harm() {
     for world in [WorldKind::Memory, WorldKind::Ssd] {
         let (mut total, mut count) = (Outcome::default(), 0);

@@ -41,6 +41,9 @@ impl Scenario {
         let document =
             self.document.map(|mapping| ("document", format!("mapped {}", mapping.label())));
         lines.extend(document);
+        if self.warehouse_count > 0 {
+            lines.push(("warehouses of TPC-C", self.warehouse_count.to_string()));
+        }
         lines.extend([
             ("tables", tables.to_owned()),
             ("that with a key is", either(self.keyed_is_raw, "a raw tree", "clustered")),

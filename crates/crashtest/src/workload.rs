@@ -1,6 +1,7 @@
 //! Who works on the database of a seed, and the command that runs the seed again.
 
 use crate::documents::crowd::run_document_crowd;
+use crate::tpcc::run_tpcc;
 use crate::{Bug, Outcome, Scenario, Violation, WorldKind, life, run_crowd, run_seed};
 
 /// Who works on a database, and on what.
@@ -21,6 +22,11 @@ pub enum Workload {
         /// So many at most.
         client_count_max: u32,
     },
+    /// Terminals of TPC-C at once, at least two.
+    Tpcc {
+        /// So many at most.
+        client_count_max: u32,
+    },
 }
 
 impl Workload {
@@ -32,6 +38,7 @@ impl Workload {
             Self::Document => Scenario::of_document(seed, world, bug),
             Self::Crowd { .. } => Scenario::of_crowd(seed, world, bug),
             Self::DocumentCrowd { .. } => Scenario::of_document_crowd(seed, world, bug),
+            Self::Tpcc { .. } => Scenario::of_tpcc(seed, world, bug),
         }
     }
 
@@ -47,6 +54,7 @@ impl Workload {
             Self::DocumentCrowd { client_count_max } => {
                 run_document_crowd(seed, world, bug, client_count_max)
             }
+            Self::Tpcc { client_count_max } => run_tpcc(seed, world, bug, client_count_max),
         }
     }
 }
@@ -70,6 +78,7 @@ pub fn replay_command(seed: u64, world: WorldKind, bug: Bug, workload: Workload)
         Workload::DocumentCrowd { client_count_max } => {
             format!(" --document --clients {client_count_max}")
         }
+        Workload::Tpcc { client_count_max } => format!(" --tpcc --clients {client_count_max}"),
     };
     format!("nandu crash{world}{workload}{plant} --seed {seed}")
 }

@@ -25,16 +25,22 @@ pub(super) fn delivery(
     input: &DeliveryInput,
     counts: &mut TpccCounts,
 ) -> Result<DeliveryOutput, BenchError> {
-    let orders = counts.transact((database, isolation), |write| {
-        let mut seen = Seen::default();
-        let deliver = |district| deliver(write, &mut seen, input, district);
-        let orders = (1..=i64::from(DISTRICT_COUNT)).map(deliver);
-        orders.collect::<Result<Vec<_>, _>>().map(End::Commit)
-    })?;
-    let delivered_count = orders.iter().flatten().count() as u64;
+    let output =
+        counts.transact((database, isolation), |write| attempt(write, input).map(End::Commit))?;
+    let delivered_count = output.orders.iter().flatten().count() as u64;
     counts.delivered_order_count += delivered_count;
     counts.skipped_district_count += u64::from(DISTRICT_COUNT) - delivered_count;
-    Ok(DeliveryOutput { orders })
+    Ok(output)
+}
+
+pub(super) fn attempt(
+    write: &mut WriteTransaction<'_>,
+    input: &DeliveryInput,
+) -> Result<DeliveryOutput, BenchError> {
+    let mut seen = Seen::default();
+    let deliver = |district| deliver(write, &mut seen, input, district);
+    let orders = (1..=i64::from(DISTRICT_COUNT)).map(deliver);
+    Ok(DeliveryOutput { orders: orders.collect::<Result<_, _>>()? })
 }
 
 /// The oldest orders of the districts from some on, as a snapshot has them.

@@ -130,6 +130,21 @@ pub fn execute(
     })
 }
 
+/// Does one transaction within `write`, once, and leaves its end to the caller: a new order that says that it
+/// is rolled back has to be.
+///
+/// # Errors
+/// If the database fails, others are in the way, or its tables are not those of TPC-C.
+pub fn attempt(write: &mut WriteTransaction<'_>, input: &Input) -> Result<Output, BenchError> {
+    Ok(match input {
+        Input::NewOrder(input) => Output::NewOrder(new_order::attempt(write, input)?),
+        Input::Payment(input) => Output::Payment(Box::new(payment::attempt(write, input)?)),
+        Input::OrderStatus(input) => Output::OrderStatus(order_status::order_status(write, input)?),
+        Input::Delivery(input) => Output::Delivery(delivery::attempt(write, input)?),
+        Input::StockLevel(input) => Output::StockLevel(stock_level::stock_level(write, input)?),
+    })
+}
+
 /// Reads in a snapshot; in a new one where it gets too old.
 fn look<T>(
     database: &Database,

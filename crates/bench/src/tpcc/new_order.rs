@@ -53,7 +53,7 @@ fn is_local(input: &NewOrderInput) -> bool {
     input.lines.iter().all(|line| line.supply_warehouse == input.warehouse)
 }
 
-fn attempt(
+pub(super) fn attempt(
     write: &mut WriteTransaction<'_>,
     input: &NewOrderInput,
 ) -> Result<NewOrderOutput, BenchError> {

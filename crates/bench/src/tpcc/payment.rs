@@ -27,7 +27,7 @@ pub(super) fn payment(
     Ok(output)
 }
 
-fn attempt(
+pub(super) fn attempt(
     write: &mut WriteTransaction<'_>,
     input: &PaymentInput,
 ) -> Result<PaymentOutput, BenchError> {

@@ -31,6 +31,7 @@ Examples:
   nandu crash --document           an XML document and its indexes beside the tables
   nandu crash --document --clients 8
                                    many at once that change one document
+  nandu crash --tpcc               terminals of TPC-C, and the twelve conditions after each cut
   nandu crash --kill . --seeds 20  threads over real files, and SIGKILL
   nandu crash --world ssd          whole simulated SSDs below, of every layer
   nandu crash --world ssd --seed 14 --every-request
@@ -61,6 +62,10 @@ pub(crate) struct CrashArguments {
     /// that all clients change
     #[arg(long)]
     document: bool,
+    /// Terminals of TPC-C, two up to --clients or eight: what was acknowledged has to be there, all else whole
+    /// or not at all, and the twelve conditions have to hold
+    #[arg(long, conflicts_with_all = ["document", "every_request", "kill"])]
+    tpcc: bool,
     /// A small run of each seed, repeated and cut at each of its requests
     #[arg(long)]
     every_request: bool,
@@ -103,6 +108,8 @@ impl WorldArgument {
     }
 }
 
+/// Terminals of TPC-C, if nobody says.
+const TERMINAL_COUNT_MAX: u32 = 8;
 /// Clients that a small drive has room for.
 const CLIENT_COUNT_LIMIT: i64 = 64;
 
@@ -136,10 +143,11 @@ struct Hunt {
 }
 
 fn find_all(arguments: &CrashArguments, context: &Context) -> Result<(), Failure> {
-    if arguments.clients.is_some() || arguments.document || arguments.every_request {
+    let is_other = arguments.clients.is_some() || arguments.document || arguments.tpcc;
+    if is_other || arguments.every_request {
         let what =
             "--plant all has clients where a bug needs them, and no other cuts than the seeds';";
-        let leave = "leave out --clients, --document and --every-request";
+        let leave = "leave out --clients, --document, --tpcc and --every-request";
         return Err(Failure::input(format!("{what} {leave}")));
     }
     let (from, seed_count_max) = seeds_of(arguments)?;
@@ -187,6 +195,7 @@ struct Campaign {
     every_request: bool,
     client_count_max: Option<u32>,
     has_document: bool,
+    has_tpcc: bool,
     first_seed: u64,
     seed_count: u64,
     total: Outcome,
@@ -212,6 +221,13 @@ impl CrashArguments {
     /// Who works on the databases, if this bug is planted.
     const fn workload(&self, bug: Bug) -> Workload {
         match self.clients {
+            clients if self.tpcc => {
+                let client_count_max = match clients {
+                    Some(count) => count,
+                    None => TERMINAL_COUNT_MAX,
+                };
+                Workload::Tpcc { client_count_max }
+            }
             Some(client_count_max) if self.document => Workload::DocumentCrowd { client_count_max },
             Some(client_count_max) => Workload::Crowd { client_count_max },
             None if self.document => Workload::Document,
@@ -253,12 +269,13 @@ fn run_seeds(arguments: &CrashArguments, context: &Context) -> Result<(), Failur
         world,
         every_request: arguments.every_request,
         client_count_max: match workload {
-            Workload::Crowd { client_count_max } | Workload::DocumentCrowd { client_count_max } => {
-                Some(client_count_max)
-            }
+            Workload::Crowd { client_count_max }
+            | Workload::DocumentCrowd { client_count_max }
+            | Workload::Tpcc { client_count_max } => Some(client_count_max),
             Workload::Rows | Workload::Document => None,
         },
         has_document: arguments.document,
+        has_tpcc: arguments.tpcc,
         first_seed,
         seed_count: 0,
         total: Outcome::default(),
@@ -329,6 +346,7 @@ fn show(campaign: &Campaign, context: &Context) -> Result<(), Failure> {
         deed_count,
         conflict_count,
         document_change_count,
+        tpcc_count,
         lost_count,
         ..
     } = campaign.total;
@@ -354,6 +372,7 @@ fn show(campaign: &Campaign, context: &Context) -> Result<(), Failure> {
         ("transactions checked against others", deed_count),
         ("transactions that gave way to others", conflict_count),
         ("changes of documents", document_change_count),
+        ("transactions of TPC-C looked for", tpcc_count),
         ("commits lost that nobody had promised", lost_count),
         ("promises broken", campaign.violations.len() as u64),
     ] {
