@@ -67,6 +67,12 @@ impl Bug {
         }
     }
 
+    /// Whether it is looked for with a log on lines alone, where records arrive in any order.
+    #[must_use]
+    pub const fn is_of_lines(self) -> bool {
+        matches!(self, Self::OfEngine(EngineBug::HolesPassedOver))
+    }
+
     /// Whether this build can plant it.
     #[must_use]
     pub const fn is_built_in(self) -> bool {

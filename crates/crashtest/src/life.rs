@@ -139,11 +139,14 @@ pub(crate) enum End {
 impl<'s> Simulation<'s> {
     pub(crate) fn new(scenario: &'s Scenario) -> Self {
         let blackout = Arc::new(AtomicBool::new(false));
-        let data = world::device(scenario, scenario.device_bytes, &blackout);
+        let device =
+            |bytes, sector_bytes| world::device(scenario, (bytes, sector_bytes), &blackout);
+        let data = device(scenario.device_bytes, scenario.sector_bytes);
         let log_bytes = scenario.settings.log_bytes * 2 + (1 << 20);
-        let log = scenario.log_apart.then(|| world::device(scenario, log_bytes, &blackout));
+        let log_sector_bytes = scenario.line_bytes.unwrap_or(scenario.sector_bytes);
+        let log = scenario.log_apart.then(|| device(log_bytes, log_sector_bytes));
         let medium = |&(name, _): &(&'static str, MediumKind)| {
-            (name, world::device(scenario, scenario.device_bytes, &blackout))
+            (name, device(scenario.device_bytes, scenario.sector_bytes))
         };
         let others = scenario.settings.propagation.kind.other_media();
         let others: Vec<_> = others.iter().map(medium).collect();

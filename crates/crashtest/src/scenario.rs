@@ -8,7 +8,7 @@ use nandu_base::{Rng, to_index, to_u32};
 use nandu_device::{FaultPlan, UnflushedFate};
 use nandu_storage::Settings;
 use nandu_storage::engine::TornPages;
-use nandu_storage::log::Durability;
+use nandu_storage::log::{Durability, LogWritingKind};
 use nandu_storage::plant::Planted;
 use nandu_storage::pool::ReplacementKind;
 use nandu_storage::propagation::{MediumKind, PropagationKind, PropagationSettings};
@@ -97,6 +97,8 @@ pub struct Scenario {
     pub files_apart: bool,
     /// Whether the log has a device of its own.
     pub log_apart: bool,
+    /// Bytes of a line of that device, where it is a memory written by lines.
+    pub line_bytes: Option<u32>,
     /// How often the database is opened.
     pub life_count: u64,
     /// Most transactions of one life.
@@ -136,6 +138,7 @@ impl Scenario {
             WorldKind::Memory => {}
             WorldKind::Ssd => scenario.move_to(Drive::of_seed(seed)),
             WorldKind::Files => scenario.files_apart = true,
+            WorldKind::Lines => scenario.lay_log_on_lines(),
         }
         scenario
     }
@@ -213,6 +216,17 @@ impl Scenario {
         self.device_bytes = self.device_bytes.max((16 << 20) + 2 * settings.log_bytes);
     }
 
+    /// A memory for the log alone, which is written line by line.
+    fn lay_log_on_lines(&mut self) {
+        let mut rng = Rng::for_part(self.seed, "lines");
+        self.log_apart = true;
+        self.line_bytes = Some([64, 64, 64, 256][to_index(rng.below(4))]);
+        self.settings.log_writing = match rng.below(4) {
+            0 => LogWritingKind::Buffered,
+            _ => LogWritingKind::Direct,
+        };
+    }
+
     /// A small drive, so that its layer has to clean and its recovery is quick.
     fn move_to(&mut self, drive: Drive) {
         let settings = &mut self.settings;
@@ -237,10 +251,7 @@ impl Scenario {
         let checkpoint_bytes = (page_bytes * interval_pages).min(CHECKPOINT_BYTES_MAX);
         let log_bytes = (checkpoint_bytes * one_of(&[4, 6, 16])).max(512 << 10);
         let sector_bytes = one_of(&[512, 512, 512, 4096]).min(page_bytes);
-        let double_write_bytes = match one_of(&[2, 2, 2, 4, 0]) {
-            0 => None,
-            page_count => Some(page_count * page_bytes),
-        };
+        let double_write_pages = Some(one_of(&[2, 2, 2, 4, 0])).filter(|&count| count > 0);
         let torn_pages = match one_of(&[0, 1, 1]) {
             _ if bug == Bug::TornPagesTrusted => TornPages::Trust,
             0 => TornPages::LogImages,
@@ -263,7 +274,7 @@ impl Scenario {
             replacement,
             propagation: PropagationSettings::small(propagation, to_u32(page_bytes), seed),
             torn_pages,
-            double_write_bytes,
+            double_write_bytes: double_write_pages.map(|page_count| page_count * page_bytes),
             durability,
             log_bytes,
             checkpoint_bytes,
@@ -279,6 +290,7 @@ impl Scenario {
             drive: None,
             files_apart: false,
             log_apart: one_of(&[0, 1]) == 1,
+            line_bytes: None,
             life_count: one_of(&[3, 4, 6]),
             transaction_count_max: one_of(&[5, 20, 60]),
             change_count_max: one_of(&[1, 4, 20, 60]),

@@ -4,7 +4,7 @@ use crate::{Bug, Drive, Faults, Scenario};
 use nandu_base::ByteCount;
 use nandu_storage::Settings;
 use nandu_storage::engine::TornPages;
-use nandu_storage::log::Durability;
+use nandu_storage::log::{Durability, LogWritingKind};
 use nandu_storage::pool::ReplacementKind;
 
 /// What of a scenario, and how it is.
@@ -27,6 +27,7 @@ impl Scenario {
             ("capacity of the device", bytes(self.device_bytes)),
             ("log lies on", either(self.log_apart, "a device of its own", "the tables' device")),
         ]);
+        lines.extend(self.line_bytes.map(|line| ("line of the log's device", bytes(line))));
         lines.extend(self.drive.iter().flat_map(told_drive));
         let tables = match (self.has_heap, self.changes_catalog, self.loads_tables) {
             (false, false, _) => "one with a key",
@@ -65,7 +66,7 @@ impl Scenario {
     }
 }
 
-fn told_settings(settings: &Settings) -> [Line; 8] {
+fn told_settings(settings: &Settings) -> [Line; 9] {
     let replacement = match settings.replacement {
         ReplacementKind::Clock => "clock",
         ReplacementKind::TwoQ => "two queues",
@@ -92,6 +93,13 @@ fn told_settings(settings: &Settings) -> [Line; 8] {
         ("torn pages", torn_pages),
         ("commits become durable", durability),
         ("log", bytes(settings.log_bytes)),
+        (
+            "records of the log",
+            match settings.log_writing {
+                LogWritingKind::Buffered => "collected and written together".to_owned(),
+                LogWritingKind::Direct => "written one by one as they come".to_owned(),
+            },
+        ),
         ("checkpoint after a log of", bytes(settings.checkpoint_bytes)),
     ]
 }

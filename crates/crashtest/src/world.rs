@@ -37,11 +37,16 @@ pub enum WorldKind {
     /// Sectors in memory under files that are synced one by one, as in a directory: a kernel keeps what
     /// was not synced, also for the next process, and a power cut takes any of it.
     Files,
+    /// Sectors in memory, and the log apart on lines of a memory, each record written directly in most
+    /// histories. What lines a power cut takes is drawn.
+    Lines,
 }
 
 impl WorldKind {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Memory, Self::Ssd, Self::Files];
+    pub const ALL: [Self; 4] = [Self::Memory, Self::Ssd, Self::Files, Self::Lines];
+    /// Those in which all planted bugs were looked for.
+    pub const PLANTED: [Self; 3] = [Self::Memory, Self::Ssd, Self::Files];
 
     /// Its name on the command line.
     #[must_use]
@@ -50,6 +55,7 @@ impl WorldKind {
             Self::Memory => "memory",
             Self::Ssd => "ssd",
             Self::Files => "files",
+            Self::Lines => "lines",
         }
     }
 }
@@ -106,13 +112,12 @@ pub(crate) struct TracedDevice {
 /// The handle that survives the database.
 pub(crate) type WorldDevice = SharedDevice<TracedDevice>;
 
-/// A fresh device of at least `device_bytes` in the world of `scenario`.
+/// A fresh device of at least `device_bytes` in the world of `scenario`, of sectors of so many bytes.
 pub(crate) fn device(
     scenario: &Scenario,
-    device_bytes: u64,
+    (device_bytes, sector_bytes): (u64, u32),
     blackout: &Arc<AtomicBool>,
 ) -> WorldDevice {
-    let sector_bytes = scenario.sector_bytes;
     let geometry = Geometry { sector_bytes, sector_count: device_bytes / u64::from(sector_bytes) };
     let inner = match &scenario.drive {
         None => memory::ground(geometry),

@@ -311,10 +311,14 @@ pub enum TimeSource {
     Wall,
 }
 
+/// How long sectors are. Those of block devices have 512 bytes or more; shorter ones are lines of a memory
+/// that is written directly, where a store and a flush of the processor's cache replace a request.
+pub const SECTOR_BYTES: std::ops::RangeInclusive<u32> = 64..=65_536;
+
 /// The addressable space of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Geometry {
-    /// Bytes of a sector, the unit of addressing: a power of two from 512 to 65,536.
+    /// Bytes of a sector, the unit of addressing: a power of two in [`SECTOR_BYTES`].
     pub sector_bytes: u32,
     /// How many sectors.
     pub sector_count: u64,
@@ -324,13 +328,15 @@ impl Geometry {
     /// A checked geometry.
     ///
     /// # Errors
-    /// If the sector size is no power of two in 512..=65536, there are no sectors, or the capacity
+    /// If the sector size is no power of two in [`SECTOR_BYTES`], there are no sectors, or the capacity
     /// passes 2^62 bytes.
     pub fn new(sector_bytes: u32, sector_count: u64) -> Result<Self, DeviceError> {
         let invalid = |what: String| Err(DeviceError::InvalidGeometry { what });
-        if !sector_bytes.is_power_of_two() || !(512..=65_536).contains(&sector_bytes) {
+        if !sector_bytes.is_power_of_two() || !SECTOR_BYTES.contains(&sector_bytes) {
             return invalid(format!(
-                "sector size {sector_bytes} is not a power of two from 512 to 65536"
+                "sector size {sector_bytes} is not a power of two from {} to {}",
+                SECTOR_BYTES.start(),
+                SECTOR_BYTES.end()
             ));
         }
         if sector_count == 0 {

@@ -23,6 +23,17 @@ pub struct FlashUse {
     pub wear: WearSummary,
 }
 
+/// What happened to the lines of a memory that wears out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LineUse {
+    /// Bytes of a line, the unit in which the memory is written and wears out.
+    pub line_bytes: u32,
+    /// How often lines were written, summed up.
+    pub write_count: u64,
+    /// How often the line was that was written most.
+    pub most_written_count: u64,
+}
+
 /// What a device has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -40,6 +51,8 @@ pub struct Counters {
     pub energy: Option<EnergyParts>,
     /// Flash commands and wear, where there is flash to be seen.
     pub flash: Option<FlashUse>,
+    /// Lines and their wear, where there are some.
+    pub lines: Option<LineUse>,
 }
 
 impl Counters {

@@ -31,9 +31,10 @@ pub mod testing;
 
 pub use buffer::IoBuffer;
 pub use contract::{
-    Completion, Device, DeviceInfo, Geometry, Inspect, Operation, Rejected, Request, TimeSource,
+    Completion, Device, DeviceInfo, Geometry, Inspect, Operation, Rejected, Request, SECTOR_BYTES,
+    TimeSource,
 };
-pub use counters::{Counters, FlashUse, OperationCounters};
+pub use counters::{Counters, FlashUse, LineUse, OperationCounters};
 pub use energy::{EnergyParts, EnergyReport, EnergySource, PowerCourse, WattsOverTime};
 pub use error::DeviceError;
 pub use faulty::{Failure, FailureCounts, FaultPlan, FaultyDevice, UnflushedFate};

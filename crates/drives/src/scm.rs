@@ -7,17 +7,20 @@
 //!
 //! 1. A request is done when its last line and its last byte are; banks and bus serve in order.
 //! 2. What is written is durable: a flush has nothing to do.
-//! 3. The memory is at work while a request is in it; lines have an energy of their own.
+//! 3. Its sectors may be lines: then a request is a store with a flush of the processor's cache, which costs the
+//!    overhead, and a flush a fence.
+//! 4. The memory is at work while a request is in it; lines have an energy of their own.
 
 use crate::profile::{Drive, MakeConfig, MakeError, ProfileError, SimOptions};
-use nandu_base::{ByteCount, Nanos, Picojoules, SectorIndex, VirtualClock};
+use nandu_base::{ByteCount, Nanos, Picojoules, SectorIndex, VirtualClock, to_index};
 use nandu_device::energy::drawn;
 use nandu_device::queue::InFlight;
 use nandu_device::{
     Completion, CompletionQueue, Counters, Device, DeviceError, DeviceInfo, EnergyParts, Geometry,
-    Inspect, Operation, Rejected, Request, SectorStore, TimeSource,
+    Inspect, LineUse, Operation, Rejected, Request, SECTOR_BYTES, SectorStore, TimeSource,
 };
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The `[scm]` section of a profile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +42,9 @@ pub struct ScmConfig {
     pub overhead_ns: Nanos,
     /// Most requests in flight, at least 1.
     pub queue_depth: u32,
+    /// How often a line can be written; without it the memory does not wear out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endurance_writes: Option<u64>,
     /// What it draws; without it nothing is known of its energy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<ScmPowerConfig>,
@@ -63,6 +69,10 @@ pub struct ScmPowerConfig {
 impl MakeConfig for ScmConfig {
     fn check(&self, _sector_bytes: u32) -> Result<(), String> {
         Self::check(self)
+    }
+
+    fn sector_bytes_min(&self) -> u32 {
+        *SECTOR_BYTES.start()
     }
 
     fn open(
@@ -100,6 +110,9 @@ impl ScmConfig {
         if !(1..=1024).contains(&self.bank_count) {
             return Err("`bank_count` is not from 1 to 1024".into());
         }
+        if self.endurance_writes == Some(0) {
+            return Err("`endurance_writes` is zero".into());
+        }
         if self.queue_depth == 0 {
             return Err("`queue_depth` is zero".into());
         }
@@ -129,6 +142,38 @@ pub struct StorageClassMemory {
     active_until: Nanos,
     /// Energy of lines.
     lines: Picojoules,
+    wear: LineWear,
+}
+
+/// How often each line was written.
+#[derive(Debug, Default)]
+struct LineWear {
+    /// Counts of [`WEAR_CHUNK_LINES`] lines each; those that nobody wrote to are not there.
+    chunks: BTreeMap<u64, Vec<u32>>,
+    write_count: u64,
+    most_written_count: u32,
+}
+
+/// Lines of which the counts lie together.
+const WEAR_CHUNK_LINES: u64 = 4096;
+
+impl LineWear {
+    /// Counts a write of so many lines in a row.
+    fn write(&mut self, first_line: u64, line_count: u64) {
+        self.write_count += line_count;
+        let (mut line, end) = (first_line, first_line + line_count);
+        while line < end {
+            let (chunk, place) = (line / WEAR_CHUNK_LINES, line % WEAR_CHUNK_LINES);
+            let counts = self.chunks.entry(chunk).or_default();
+            counts.resize(to_index(WEAR_CHUNK_LINES), 0);
+            let count = (WEAR_CHUNK_LINES - place).min(end - line);
+            for worn in &mut counts[to_index(place)..to_index(place + count)] {
+                *worn = worn.saturating_add(1);
+                self.most_written_count = self.most_written_count.max(*worn);
+            }
+            line += count;
+        }
+    }
 }
 
 impl StorageClassMemory {
@@ -164,6 +209,7 @@ impl StorageClassMemory {
             active: Nanos::ZERO,
             active_until: Nanos::ZERO,
             lines: Picojoules::ZERO,
+            wear: LineWear::default(),
             config,
         })
     }
@@ -198,10 +244,13 @@ impl StorageClassMemory {
                 if is_read { power.read_line_picojoules } else { power.write_line_picojoules };
             self.lines += line * line_count;
         }
+        if !is_read && self.config.endurance_writes.is_some() {
+            self.wear.write(first_line, line_count);
+        }
         let mut done = self.bus_free_at;
         for turn in 0..line_count.min(bank_count) {
             let lines = (line_count - turn).div_ceil(bank_count);
-            let bank = nandu_base::to_index((first_line + turn) % bank_count);
+            let bank = to_index((first_line + turn) % bank_count);
             let free_at = &mut self.bank_free_at[bank];
             *free_at = (*free_at).max(start) + line_ns * lines;
             self.counters.busy += line_ns * lines;
@@ -280,7 +329,12 @@ impl Device for StorageClassMemory {
     }
 
     fn counters(&self) -> Counters {
-        Counters { energy: self.energy_by(Nanos::ZERO), ..self.counters }
+        let lines = self.config.endurance_writes.map(|_| LineUse {
+            line_bytes: self.config.line_bytes,
+            write_count: self.wear.write_count,
+            most_written_count: u64::from(self.wear.most_written_count),
+        });
+        Counters { energy: self.energy_by(Nanos::ZERO), lines, ..self.counters }
     }
 
     fn energy_by(&self, time: Nanos) -> Option<EnergyParts> {
@@ -325,6 +379,7 @@ mod tests {
             write_bytes_per_second: 8_000_000_000,
             overhead_ns: Nanos(100),
             queue_depth: 16,
+            endurance_writes: None,
             power: None,
         }
     }
@@ -348,6 +403,42 @@ mod tests {
         let write = testing::run(&mut device, Request::write(2, 0, 8, None));
         assert_eq!(write.latency(), Nanos(100 + 8 * 1000));
         device.audit();
+    }
+
+    #[test]
+    fn a_memory_whose_sectors_are_lines_keeps_the_contract_and_takes_a_line_at_a_time() {
+        let device = || {
+            let config = ScmConfig { endurance_writes: Some(1 << 20), ..config() };
+            let geometry = Geometry::new(64, 32_768).unwrap();
+            StorageClassMemory::new("sim:lines", config, geometry, true).unwrap()
+        };
+        testing::check_contract(&mut || Box::new(device()));
+        let mut device = device();
+        assert_eq!(testing::run(&mut device, Request::write(1, 5, 1, None)).latency(), Nanos(1100));
+        // Four lines lie on four banks.
+        assert_eq!(testing::run(&mut device, Request::write(2, 5, 4, None)).latency(), Nanos(1100));
+        assert_eq!(testing::run(&mut device, Request::flush(3)).latency(), Nanos(100), "a fence");
+        let lines = device.counters().lines.unwrap();
+        let expected = LineUse { line_bytes: 64, write_count: 5, most_written_count: 2 };
+        assert_eq!(lines, expected);
+        testing::run(&mut device, Request::write(4, 4090, 20, None));
+        let lines = device.counters().lines.unwrap();
+        assert_eq!((lines.write_count, lines.most_written_count), (25, 2), "across two chunks");
+        device.audit();
+    }
+
+    #[test]
+    fn lines_wear_in_the_unit_that_the_memory_writes() {
+        // A module that writes 256 bytes at a time wears four times for four lines of 64 one by one.
+        let config = ScmConfig { line_bytes: 256, endurance_writes: Some(1_000_000), ..config() };
+        let geometry = Geometry::new(64, 4096).unwrap();
+        let mut device = StorageClassMemory::new("sim:lines", config, geometry, true).unwrap();
+        for line in 0..4 {
+            testing::run(&mut device, Request::write(line, line, 1, None));
+        }
+        assert_eq!(device.counters().lines.unwrap().most_written_count, 4);
+        testing::run(&mut device, Request::write(4, 0, 4, None));
+        assert_eq!(device.counters().lines.unwrap().write_count, 5);
     }
 
     #[test]

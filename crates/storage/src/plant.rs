@@ -64,11 +64,13 @@ pub enum EngineBug {
     OneLoserUndone,
     /// What changes while a copy of its page is being written counts as written.
     FlightChangesForgotten,
+    /// A restart goes on behind a record of the log that did not arrive.
+    HolesPassedOver,
 }
 
 impl EngineBug {
     /// All bugs that can be planted.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::CommitWithoutFlush,
         Self::ChecksumIgnored,
         Self::BatchUnsynced,
@@ -94,6 +96,7 @@ impl EngineBug {
         Self::LocksReturnedEarly,
         Self::OneLoserUndone,
         Self::FlightChangesForgotten,
+        Self::HolesPassedOver,
     ];
 
     /// Its name on the command line.
@@ -125,6 +128,7 @@ impl EngineBug {
             Self::LocksReturnedEarly => "locks-returned-early",
             Self::OneLoserUndone => "one-loser-undone",
             Self::FlightChangesForgotten => "flight-changes-forgotten",
+            Self::HolesPassedOver => "holes-passed-over",
         }
     }
 

@@ -50,7 +50,7 @@ pub(crate) struct CrashArguments {
     /// One seed only, with the settings that it stands for
     #[arg(long, conflicts_with = "from")]
     seed: Option<u64>,
-    /// What the database lies on [default: memory, with `--plant all` each of them]
+    /// What the database lies on [default: memory, with `--plant all` each but lines]
     #[arg(long, value_enum)]
     world: Option<WorldArgument>,
     /// Clients at once, two up to so many; what each transaction read and wrote is checked against all
@@ -79,7 +79,7 @@ pub(crate) struct CrashArguments {
     /// The process that is to be killed
     #[arg(long, hide = true, requires = "kill")]
     killed_from: Option<u32>,
-    /// A bug to plant, by its name; `all` looks for each of them, in every world where none is named, and
+    /// A bug to plant, by its name; `all` looks for each of them, in all worlds but lines where none is named, and
     /// tells the first seed that finds it
     #[arg(long, value_name = "BUG", default_value = "none")]
     plant: String,
@@ -96,6 +96,8 @@ enum WorldArgument {
     Ssd,
     /// Sectors in memory under files that are synced one by one, as in a directory
     Files,
+    /// Sectors in memory, the log on lines of a memory that is written directly
+    Lines,
 }
 
 impl WorldArgument {
@@ -104,6 +106,7 @@ impl WorldArgument {
             Self::Memory => WorldKind::Memory,
             Self::Ssd => WorldKind::Ssd,
             Self::Files => WorldKind::Files,
+            Self::Lines => WorldKind::Lines,
         }
     }
 }
@@ -153,7 +156,7 @@ fn find_all(arguments: &CrashArguments, context: &Context) -> Result<(), Failure
     let (from, seed_count_max) = seeds_of(arguments)?;
     let worlds = match arguments.world {
         Some(world) => vec![world.kind()],
-        None => WorldKind::ALL.to_vec(),
+        None => WorldKind::PLANTED.to_vec(),
     };
     let bugs: Vec<Bug> = Bug::all().filter(|bug| bug.is_built_in()).collect();
     let progress = Progress::new(context, worlds.len() * bugs.len());

@@ -151,11 +151,13 @@ impl<'e> Action<'e> {
             TornPages::LogImages => u64::from(settings.page_bytes),
             TornPages::DoubleWrite | TornPages::Trust => 0,
         };
+        let padding_bytes = log.record_padding_bytes();
         let reserve_bytes = match room {
             Room::Free => {
                 let record_bytes = (record.byte_count() + undo.len()) as u64;
                 frame_bytes(record_bytes + record_bytes / 4)
-                    + RESERVE_EXTRA_BYTES * *undo_change_count
+                    + padding_bytes
+                    + (RESERVE_EXTRA_BYTES + padding_bytes) * *undo_change_count
                     + image_bytes * touched.iter().filter(is_first).count() as u64
             }
             Room::Reserved | Room::Checkpoint => 0,
@@ -167,7 +169,7 @@ impl<'e> Action<'e> {
         if let (Ok(_), Some(active)) = (&appended, active) {
             match room {
                 Room::Reserved => {
-                    let used_bytes = frame_bytes(record.as_bytes().len() as u64);
+                    let used_bytes = frame_bytes(record.as_bytes().len() as u64) + padding_bytes;
                     log.release(active.use_reserved(used_bytes));
                 }
                 Room::Free | Room::Checkpoint => active.reserved_bytes += reserve_bytes,

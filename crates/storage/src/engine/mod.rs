@@ -57,8 +57,9 @@ use std::sync::Arc;
 use undos::KeptUndos;
 use versions::Versions;
 use volumes::{
-    DOUBLE_WRITE_FILE, LOG_FILE, Shared, check_moment, check_written, create_file, expect_file,
-    expect_settings, find_double_write, find_file, is_own_file, name_of, remove_all_files, share,
+    DOUBLE_WRITE_FILE, LOG_FILE, Shared, check_log, check_moment, check_written, create_file,
+    expect_log, expect_settings, find_double_write, find_file, is_own_file, name_of,
+    remove_all_files, share,
 };
 
 /// The engine of one open database.
@@ -149,7 +150,9 @@ impl Engine {
         engine.other_ios = other_ios;
         engine.begin_run(Lsn(0));
         engine.checkpoint()?;
-        settings::store(&engine.data_io, settings)?;
+        let log_apart = (!engine.log_io.is_same(&engine.data_io)).then_some(identity);
+        settings::store(&engine.data_io, settings, log_apart)?;
+        engine.log.set_writing(settings.log_writing)?;
         owners.say_made()?;
         engine.owners = owners;
         Ok(engine)
@@ -168,15 +171,17 @@ impl Engine {
     ) -> Result<(Self, RestartReport), StorageError> {
         let Shared { data_io, log_io, media } = share(volumes);
         let other_ios: Vec<Io> = media.other_volumes().cloned().collect();
-        let settings = &expect_settings(&data_io)?.with(settings);
+        let found = expect_settings(&data_io)?;
+        let (settings, log_apart) = (&found.settings.with(settings), found.log_apart);
         settings.check_on(data_io.sector_bytes())?;
         media.check(settings.propagation.kind)?;
         let mut owners = Owners::find(&media)?;
-        let log_file = expect_file(&log_io, LOG_FILE)?;
+        let log_file = expect_log(&data_io, &log_io, log_apart)?;
         let mut report = RestartReport::default();
         let clock = restart::Stopwatch::start(&data_io, &log_io);
         let mut log_file = LogFile::open(log_io.clone(), log_file)?;
         let control = *log_file.control();
+        check_log(&data_io, &log_io, log_apart, &control)?;
         owners.check(&control)?;
         let all_ios = || [&data_io, &log_io].into_iter().chain(&other_ios);
         check_moment(all_ios(), &mut log_file)?;
@@ -229,6 +234,8 @@ impl Engine {
         if !control.is_clean {
             engine.restart(reader, &analysis, &mut report)?;
         }
+        // Not before: what losers have reserved to be taken back does not reckon with padding.
+        engine.log.set_writing(settings.log_writing)?;
         Ok((engine, report))
     }
 

@@ -1,7 +1,7 @@
 //! What a user may choose about a database, with defaults that hold for most.
 
 use super::volumes::{create_file, find_file};
-use crate::log::{Durability, LogConfig, check_buffer};
+use crate::log::{Durability, LogConfig, LogWritingKind, check_buffer};
 use crate::page::check_page_bytes;
 use crate::pool::ReplacementKind;
 use crate::propagation::{DoubleWriteFile, PropagationKind, PropagationSettings};
@@ -55,6 +55,8 @@ pub struct Settings {
     /// Bytes of log that are collected in memory before they are flushed unasked, from 4096 to 64 MiB; two such
     /// buffers take turns.
     pub log_buffer_bytes: u32,
+    /// How records get to the device of the log.
+    pub log_writing: LogWritingKind,
     /// Memory, beside the pool, for earlier versions of pages: what snapshots see that are older than a
     /// change. Past it the oldest snapshot that needs one gets [`StorageError::SnapshotTooOld`].
     pub version_bytes: u64,
@@ -77,6 +79,7 @@ impl Default for Settings {
             log_bytes: 64 << 20,
             checkpoint_bytes: 16 << 20,
             log_buffer_bytes: LogConfig::default().buffer_bytes,
+            log_writing: LogWritingKind::default(),
             version_bytes: 64 << 20,
             lock_timeout_ns: 10_000_000_000,
         }
@@ -98,7 +101,7 @@ const FRAME_COUNT_MIN: u64 = 32;
 /// Log between two checkpoints, in pages, at least.
 const CHECKPOINT_PAGES_MIN: u64 = 16;
 
-/// No device has smaller sectors.
+/// No device of pages has smaller sectors.
 const SECTOR_BYTES_MIN: u32 = 512;
 
 impl Settings {
@@ -167,6 +170,10 @@ impl Settings {
 pub(super) const SETTINGS_FILE: &str = "settings";
 const MAGIC: &[u8; 16] = b"nandu database 1";
 const SETTINGS_BYTES_MAX: usize = 4096;
+/// Behind the settings stands whose log it is that lies apart: magic, number, sum.
+const LOG_NOTE_MAGIC: &[u8; 8] = b"its log:";
+const LOG_NOTE_BYTES: usize = 20;
+const LOG_NOTE_AT: usize = SETTINGS_BYTES_MAX - LOG_NOTE_BYTES;
 
 impl Settings {
     /// Those settings that concern the log.
@@ -234,19 +241,29 @@ fn stored_text(settings: &Settings) -> Vec<u8> {
     let fields = text.as_object_mut().expect("settings have names");
     let others = PropagationKind::ALL.iter().filter(|&&kind| kind != settings.propagation.kind);
     others.for_each(|kind| drop(fields.remove(&kind.name())));
+    // Chosen at each opening, by programs that know of it.
+    fields.remove("log_writing");
     serde_json::to_vec(&text).expect("settings are plain values")
 }
 
-/// Writes the settings and makes them durable: from then on there is a database.
-pub(super) fn store(io: &Io, settings: &Settings) -> Result<(), StorageError> {
+/// Writes the settings and makes them durable: from then on there is a database. Where its log lies apart,
+/// its number stands behind them.
+pub(super) fn store(
+    io: &Io,
+    settings: &Settings,
+    log_apart: Option<u64>,
+) -> Result<(), StorageError> {
     let text = stored_text(settings);
-    assert!(text.len() + 24 <= SETTINGS_BYTES_MAX, "settings are short");
+    assert!(text.len() + 24 + LOG_NOTE_BYTES <= SETTINGS_BYTES_MAX, "settings are short");
     let sector_bytes = io.sector_bytes() as usize;
     let alignment = io.buffer_alignment().max(1) as usize;
     let length = SETTINGS_BYTES_MAX.next_multiple_of(sector_bytes);
     let mut buffer = IoBuffer::with_alignment(length, alignment);
     let bytes = encode(&text);
     buffer[..bytes.len()].copy_from_slice(&bytes);
+    if let Some(database_id) = log_apart {
+        buffer[LOG_NOTE_AT..SETTINGS_BYTES_MAX].copy_from_slice(&log_note(database_id));
+    }
     let file = create_file(io, SETTINGS_FILE)?;
     let ticket = io.submit(IoOwner::Operator, file, Operation::Write, 0, buffer)?;
     let done = io.wait(ticket);
@@ -254,8 +271,15 @@ pub(super) fn store(io: &Io, settings: &Settings) -> Result<(), StorageError> {
     io.sync(file)
 }
 
+/// What the file of settings says.
+pub(super) struct Found {
+    pub(super) settings: Settings,
+    /// The number of the database, where its log lies on another volume.
+    pub(super) log_apart: Option<u64>,
+}
+
 /// The settings of the database on a volume, if there is one.
-pub(super) fn find(io: &Io) -> Result<Option<Settings>, StorageError> {
+pub(super) fn find(io: &Io) -> Result<Option<Found>, StorageError> {
     let Some(file) = find_file(io, SETTINGS_FILE) else { return Ok(None) };
     let sector_bytes = io.sector_bytes() as usize;
     let alignment = io.buffer_alignment().max(1) as usize;
@@ -276,7 +300,23 @@ pub(super) fn find(io: &Io) -> Result<Option<Settings>, StorageError> {
         );
         return Err(StorageError::Corrupt { place, what });
     }
-    Ok(settings)
+    let log_apart = found_log_note(&bytes[LOG_NOTE_AT..SETTINGS_BYTES_MAX]);
+    Ok(settings.map(|settings| Found { settings, log_apart }))
+}
+
+fn log_note(database_id: u64) -> [u8; LOG_NOTE_BYTES] {
+    let mut note = [0; LOG_NOTE_BYTES];
+    note[..8].copy_from_slice(LOG_NOTE_MAGIC);
+    note[8..16].copy_from_slice(&database_id.to_be_bytes());
+    let sum = crc32c::crc32c(&note[..16]);
+    note[16..].copy_from_slice(&sum.to_be_bytes());
+    note
+}
+
+/// The number in a note; none where there is no note, or it is damaged.
+fn found_log_note(note: &[u8]) -> Option<u64> {
+    let database_id = u64::from_be_bytes(note.get(8..16)?.try_into().ok()?);
+    (note == log_note(database_id)).then_some(database_id)
 }
 
 /// What the bytes of a file of settings say; `None` where it was never written.

@@ -4,6 +4,7 @@ mod exhaustive;
 mod failures;
 mod file_caches;
 mod full_disk;
+mod log_devices;
 mod regressions;
 mod restarts;
 

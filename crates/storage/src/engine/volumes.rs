@@ -7,8 +7,8 @@
 //! ```
 
 use super::Settings;
-use super::settings::{self, SETTINGS_FILE};
-use crate::log::LogFile;
+use super::settings::{self, Found, SETTINGS_FILE};
+use crate::log::{LogFile, Master};
 use crate::propagation::{DoubleWriteFile, Media, OtherMedium, Propagation, PropagationKind};
 use crate::volume::Io;
 use crate::{FileId, StorageError, Volume};
@@ -91,12 +91,57 @@ pub(super) fn check_written(
 }
 
 /// The settings of the database on a volume.
-pub(super) fn expect_settings(io: &Io) -> Result<Settings, StorageError> {
+pub(super) fn expect_settings(io: &Io) -> Result<Found, StorageError> {
     settings::find(io)?.ok_or_else(|| {
         let what = "its file settings is missing or empty; restore the database from a copy, or make a \
                     new one elsewhere if its creation was interrupted";
         StorageError::NotADatabase { place: name_of(io), what: what.to_owned() }
     })
+}
+
+/// The file of the log, where the database has it: on the volume of its data, or on one of its own.
+pub(super) fn expect_log(
+    data_io: &Io,
+    log_io: &Io,
+    log_apart: Option<u64>,
+) -> Result<FileId, StorageError> {
+    let (place, log_place) = (name_of(data_io), name_of(log_io));
+    let refused = |what: String| Err(StorageError::InvalidSetting { what });
+    let is_apart = !log_io.is_same(data_io);
+    if !is_apart && log_apart.is_some() {
+        return refused(format!(
+            "the log of the database in {place} lies on a device of its own; name that, too"
+        ));
+    }
+    if is_apart && log_apart.is_none() && find_file(data_io, LOG_FILE).is_some() {
+        return refused(format!(
+            "the log of the database in {place} lies there, not on {log_place}; leave that out"
+        ));
+    }
+    if is_apart && find_file(log_io, LOG_FILE).is_none() {
+        return refused(format!(
+            "{log_place} has no log; name the device of the log of the database in {place}"
+        ));
+    }
+    expect_file(log_io, LOG_FILE)
+}
+
+/// Refuses the log of another database.
+pub(super) fn check_log(
+    data_io: &Io,
+    log_io: &Io,
+    log_apart: Option<u64>,
+    control: &Master,
+) -> Result<(), StorageError> {
+    if log_apart.is_none_or(|database_id| database_id == control.database_id) {
+        return Ok(());
+    }
+    let what = format!(
+        "the log on {} belongs to another database; name the device of the log of the database in {}",
+        name_of(log_io),
+        name_of(data_io)
+    );
+    Err(StorageError::InvalidSetting { what })
 }
 
 pub(super) fn name_of(io: &Io) -> String {

@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 /// Buffers of flushes that are kept for the next ones: as many as a flush of the greatest length takes.
 const SPARE_COUNT_MAX: usize = 8;
+/// A write that is not longer gets a buffer of its length, unless a larger one is at hand.
+const SMALL_BYTES_MAX: usize = 4096;
 /// The most bytes of one request.
 pub(super) const IO_BYTES_MAX: u64 = 256 << 10;
 
@@ -165,6 +167,9 @@ impl LogArea {
     /// As [`Self::buffer_of`], from those that are kept.
     fn spare_buffer_of(&self, bytes: &[u8]) -> IoBuffer {
         let spare = self.spare_buffers().pop();
+        if spare.is_none() && bytes.len() <= SMALL_BYTES_MAX {
+            return self.buffer_of(bytes);
+        }
         let mut buffer = spare
             .unwrap_or_else(|| IoBuffer::with_alignment(to_index(IO_BYTES_MAX), self.alignment));
         buffer.resize(bytes.len());

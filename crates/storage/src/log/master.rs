@@ -9,23 +9,27 @@
 //! 1. A block is written only after all it speaks of is durable; what it allows (space behind the
 //!    tail, a new epoch) is used only once it is durable itself.
 //! 2. Block `sequence mod 2` is written. A torn one fails its checksum, and the other counts.
-//! 3. It lies in 512 bytes, which no device tears. So one that is neither whole nor empty is damaged,
+//! 3. It lies in 512 bytes, which no block device tears. So one that is neither whole nor empty is damaged,
 //!    and may have been the newer: then the other is not taken at its word that the log ends where it
-//!    was closed, nor a lap of it for the last.
+//!    was closed, nor a lap of it for the last. On shorter sectors, lines of a memory, what stands before
+//!    the zeros is written as `sealed_lines`, which tell a torn block from a damaged one.
 
 use super::area::LogArea;
 use super::frame::Layout;
+use super::sealed_lines::{self, Lines};
 use super::varint::Cursor;
 use crate::plant::{EngineBug, is_planted};
 use crate::volume::Io;
 use crate::{FileId, Lsn, StorageError, page};
 use nandu_base::{to_index, to_u32};
-use nandu_device::{IoBuffer, Operation};
+use nandu_device::{IoBuffer, Operation, SECTOR_BYTES};
 
 const MAGIC: &[u8; 8] = b"nandulog";
 /// The version of everything in the file of a log.
 pub const LOG_FORMAT_VERSION: u32 = 1;
 const MASTER_BYTES: usize = 512;
+/// Those before the zeros.
+const USED_BYTES: usize = 93;
 
 /// What restart has to know before it reads the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,9 +98,9 @@ impl Master {
         let mut trouble = None;
         let mut is_doubtful = false;
         for slot in 0..2 {
-            let buffer = area.buffer_of(&vec![0; to_index(sector_bytes)]);
+            let buffer = area.buffer_of(&vec![0; written_bytes(sector_bytes)]);
             match area.transfer_at(Operation::Read, slot * block_bytes, buffer) {
-                Ok(bytes) => match Self::decode(&bytes) {
+                Ok(bytes) => match Self::decode(&bytes, to_index(sector_bytes)) {
                     Ok(ControlBlock::Whole(found)) => {
                         let is_newer = |one: &Self| one.sequence >= found.sequence;
                         newest = newest.filter(is_newer).or(Some(found));
@@ -155,14 +159,30 @@ impl Master {
         bytes.extend_from_slice(&self.buffer_bytes.to_le_bytes());
         bytes.push(u8::from(self.is_clean));
         bytes.extend_from_slice(&self.written.to_le_bytes());
+        assert_eq!(bytes.len(), USED_BYTES, "lines hold all that is used");
+        let sector_bytes = to_index(area.layout.sector_bytes);
+        if sector_bytes < MASTER_BYTES {
+            return area.buffer_of(&sealed_lines::seal(&bytes, self.sequence, sector_bytes));
+        }
         bytes.resize(MASTER_BYTES - 4, 0);
         let checksum = crc32c::crc32c(&bytes);
         bytes.extend_from_slice(&checksum.to_le_bytes());
-        bytes.resize(to_index(area.layout.sector_bytes), 0);
+        bytes.resize(sector_bytes, 0);
         area.buffer_of(&bytes)
     }
 
-    fn decode(bytes: &[u8]) -> Result<ControlBlock, StorageError> {
+    fn decode(bytes: &[u8], sector_bytes: usize) -> Result<ControlBlock, StorageError> {
+        if sector_bytes < MASTER_BYTES {
+            return match sealed_lines::open(bytes, USED_BYTES, sector_bytes) {
+                Lines::Whole(block) => match block.strip_prefix(MAGIC) {
+                    Some(fields) => Self::parse(fields).expect("a block has all fields"),
+                    None => Ok(ControlBlock::Damaged),
+                },
+                // The write of the next block, on which nothing was built yet.
+                Lines::Empty | Lines::Torn => Ok(ControlBlock::Empty),
+                Lines::Damaged => Ok(ControlBlock::Damaged),
+            };
+        }
         let whole = bytes.get(..MASTER_BYTES).expect("a block is a sector at least");
         let (body, rest) = whole.split_at(MASTER_BYTES - 4);
         let is_whole = Cursor::new(rest).u32_le() == Some(crc32c::crc32c(body));
@@ -219,7 +239,7 @@ impl Master {
         if page::check_page_bytes(self.page_bytes).is_err() {
             return corrupt("the page size is impossible");
         }
-        if !self.sector_bytes.is_power_of_two() || !(512..=65_536).contains(&self.sector_bytes) {
+        if !self.sector_bytes.is_power_of_two() || !SECTOR_BYTES.contains(&self.sector_bytes) {
             return corrupt("the sector size is impossible");
         }
         if self.layout().check().is_err() {
@@ -254,10 +274,19 @@ impl Master {
     }
 }
 
+/// Bytes that are written of a block, whole sectors.
+fn written_bytes(sector_bytes: u64) -> usize {
+    let sector_bytes = to_index(sector_bytes);
+    match sector_bytes < MASTER_BYTES {
+        true => sealed_lines::sealed_bytes(USED_BYTES, sector_bytes),
+        false => sector_bytes,
+    }
+}
+
 /// Empties the block that the first write does not reach, lest one of another log counts.
 pub(super) fn clear_other_block(area: &LogArea, first: &Master) -> Result<(), StorageError> {
     let block_bytes = Layout::master_block_bytes(area.layout.sector_bytes);
-    let zeros = area.buffer_of(&vec![0; to_index(area.layout.sector_bytes)]);
+    let zeros = area.buffer_of(&vec![0; written_bytes(area.layout.sector_bytes)]);
     let offset = first.sequence % 2 * block_bytes;
     area.transfer_at(Operation::Write, offset, zeros)?;
     area.sync()

@@ -9,6 +9,7 @@
 //!    was appended, and nothing else.
 //! 2. Durable bytes at or behind the tail are never written again.
 //! 3. The log knows a volume and a file of it. That may be another volume than the pages'.
+//! 4. Sectors may be lines of a memory, from 64 bytes on: each keeps what it has or what was written last.
 
 use crate::volume::Io;
 use crate::{FileId, Lsn, StorageError, page};
@@ -20,6 +21,7 @@ mod frame;
 mod master;
 mod reader;
 mod record;
+mod sealed_lines;
 mod shared;
 #[cfg(test)]
 mod test_volume;
@@ -27,6 +29,8 @@ mod test_volume;
 mod tests;
 #[cfg(test)]
 mod tests_of_limits;
+#[cfg(test)]
+mod tests_of_lines;
 mod varint;
 mod writer;
 
@@ -58,6 +62,17 @@ pub enum Durability {
     /// It survives a power cut some time later: when the buffer is full, at a checkpoint, or when
     /// one of its pages is written.
     None,
+}
+
+/// How records get from memory to the device of the log. May differ at each opening.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogWritingKind {
+    /// They are collected in memory, and written together when somebody has to wait for one of them.
+    #[default]
+    Buffered,
+    /// Each goes to the device as it comes, on sectors of its own: for memory whose sectors are lines.
+    Direct,
 }
 
 /// So many times a database may be opened while somebody copies it.

@@ -7,9 +7,13 @@
 //!      └──► full: begins to write it, goes on in another buffer; whoever needs it next is its leader
 //! ```
 //!
+//! Records may also go out one by one, as they come: `direct`.
+//!
 //! 1. Nobody holds the lock of the end of the log during input or output.
-//! 2. At most one flush is on its way; only once it is durable the next one begins.
+//! 2. Of collected records at most one flush is on its way; only once it is durable the next one begins.
 //! 3. The control block goes out only after what it speaks of, and its tail counts only afterwards.
+
+mod direct;
 
 use super::area::{LogArea, Writes};
 use super::frame::{self, FRAME_HEADER_BYTES, FrameHeader};
@@ -18,13 +22,16 @@ use super::record::{
     DirtyPageEntry, EncodedRecord, LogRecord, RecordBuilder, TransactionEntry, decode_record_at,
 };
 use super::writer::{LogWriter, Room};
-use super::{Durability, LogCounts};
+use super::{Durability, LogCounts, LogWritingKind};
 use crate::plant::{EngineBug, is_planted};
 use crate::{Lsn, StorageError};
+use direct::Flights;
 use nandu_base::{Nanos, to_index};
 use nandu_workers::sync::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
 
+/// All flushes begin before this.
+const ALL: Lsn = Lsn(u64::MAX);
 /// What is read at once when records are followed backwards, and how much of it lies behind.
 const WINDOW_BYTES: u64 = 64 << 10;
 const WINDOW_BEHIND_BYTES: u64 = 8 << 10;
@@ -48,6 +55,9 @@ struct Shared {
 #[derive(Debug)]
 struct End {
     writer: LogWriter,
+    writing: LogWritingKind,
+    /// What was written directly and nobody has waited for.
+    flights: Flights,
     has_leader: bool,
     /// The requests of the flush in flight, while it has no leader.
     ahead: Option<Writes>,
@@ -57,6 +67,8 @@ struct End {
 /// Who writes for all; hands over also if it panics, lest the others wait for ever.
 struct Leader<'a> {
     log: &'a SharedLog,
+    /// What begins before this is what it waits for.
+    up_to: Lsn,
     leaves: Leaves,
 }
 
@@ -78,19 +90,54 @@ pub struct RecordBuffer {
 
 impl SharedLog {
     pub(super) fn new(area: LogArea, master: Master, writer: LogWriter) -> Self {
-        let end = End { writer, has_leader: false, ahead: None, ungrouped_commit_count: 0 };
+        let end = End {
+            writer,
+            writing: LogWritingKind::default(),
+            flights: Flights::default(),
+            has_leader: false,
+            ahead: None,
+            ungrouped_commit_count: 0,
+        };
         let (end, master) = (Mutex::new(end), Mutex::new(master));
         Self(Arc::new(Shared { area, end, flushed: Condvar::new(), master }))
     }
 
+    /// Has records go to the device in this way from now on, once those that were appended are durable.
+    /// Nobody else may be at work.
+    ///
+    /// # Errors
+    /// As [`Self::make_durable`].
+    pub fn set_writing(&self, writing: LogWritingKind) -> Result<(), StorageError> {
+        if self.end().writing == writing {
+            return Ok(());
+        }
+        self.flush()?;
+        let mut end = self.end();
+        end.writing = writing;
+        end.writer.set_direct(writing == LogWritingKind::Direct);
+        Ok(())
+    }
+
+    /// Bytes that a record takes beside its [`frame_bytes`](super::frame_bytes), at most: for
+    /// [`Self::reserve`].
+    #[must_use]
+    pub fn record_padding_bytes(&self) -> u64 {
+        self.end().writer.record_padding_bytes()
+    }
+
     /// Appends a record to the end in memory. If that is full, it begins to be written, and the record
-    /// goes to the next buffer. Gives its LSN.
+    /// goes to the next buffer. Written directly, it is on its way to the device when this returns. Gives
+    /// its LSN.
     ///
     /// # Errors
     /// If the log has no room, the record is longer than a quarter of it, or a flush failed.
     pub fn append(&self, record: &EncodedRecord<'_>, room: Room) -> Result<Lsn, StorageError> {
         loop {
             let mut end = self.end();
+            if end.writing == LogWritingKind::Direct {
+                drop(end);
+                return self.append_directly(record, room);
+            }
             if let Some(lsn) = end.writer.try_append(record, room)? {
                 return Ok(lsn);
             }
@@ -108,7 +155,7 @@ impl SharedLog {
         let Some(flush) = end.writer.begin_flush() else { return Ok(()) };
         end.has_leader = true;
         drop(end);
-        let mut leader = Leader::new(self);
+        let mut leader = Leader::new(self, ALL);
         let writes = self.0.area.begin_write(flush.start, &flush.bytes);
         drop(flush);
         self.0.area.hand_over();
@@ -126,17 +173,15 @@ impl SharedLog {
     pub fn make_durable(&self, lsn: Lsn) -> Result<(), StorageError> {
         let mut end = self.end();
         loop {
-            if lsn < end.writer.durable() {
+            if end.is_durable(lsn)? {
                 return Ok(());
-            }
-            end.writer.check_poison()?;
-            if lsn >= end.writer.end() {
-                let place = format!("a page or record that names LSN {}", lsn.0);
-                let what = format!("the log ends at LSN {}", end.writer.end().0);
-                return Err(StorageError::Corrupt { place, what });
             }
             if end.has_leader {
                 end = self.0.flushed.wait(end);
+                continue;
+            }
+            if end.writing == LogWritingKind::Direct {
+                end = self.lead_directly(end, lsn)?;
                 continue;
             }
             let ahead = end.ahead.take();
@@ -144,8 +189,10 @@ impl SharedLog {
             end.has_leader = true;
             drop(end);
             let result = match (ahead, flush) {
-                (Some(writes), _) => self.lead(|area| area.finish_write(writes)),
-                (None, Some(flush)) => self.lead(move |area| area.write(flush.start, &flush.bytes)),
+                (Some(writes), _) => self.lead(ALL, |area| area.finish_write(writes)),
+                (None, Some(flush)) => {
+                    self.lead(ALL, move |area| area.write(flush.start, &flush.bytes))
+                }
                 (None, None) => unreachable!("what is not durable waits for a flush"),
             };
             end = self.end();
@@ -247,8 +294,8 @@ impl SharedLog {
     }
 
     /// Keeps room for records that must not fail later, say the compensations of a transaction:
-    /// the sum of their [`frame_bytes`](super::frame_bytes). The padding of flushes in between
-    /// comes from an eighth of the log that free records never touch.
+    /// the sum of their [`frame_bytes`](super::frame_bytes) and [`Self::record_padding_bytes`]. The
+    /// padding of flushes in between comes from an eighth of the log that free records never touch.
     ///
     /// # Errors
     /// If there is no such room.
@@ -383,12 +430,13 @@ impl SharedLog {
         self.0.master.lock()
     }
 
-    /// Writes the flush in flight for all who wait, and makes it durable.
+    /// Writes what is in flight and begins before `up_to` for all who wait, and makes it durable.
     fn lead(
         &self,
+        up_to: Lsn,
         write: impl FnOnce(&LogArea) -> Result<(), StorageError>,
     ) -> Result<(), StorageError> {
-        let mut leader = Leader::new(self);
+        let mut leader = Leader::new(self, up_to);
         let area = &self.0.area;
         let result = write(area).and_then(|()| area.sync());
         leader.leaves = Leaves::Ended(result.clone());
@@ -419,10 +467,26 @@ impl SharedLog {
     }
 }
 
+impl End {
+    /// Whether the record at `lsn` is durable; an error if it never will be.
+    fn is_durable(&self, lsn: Lsn) -> Result<bool, StorageError> {
+        if lsn < self.writer.durable() {
+            return Ok(true);
+        }
+        self.writer.check_poison()?;
+        if lsn >= self.writer.end() {
+            let place = format!("a page or record that names LSN {}", lsn.0);
+            let what = format!("the log ends at LSN {}", self.writer.end().0);
+            return Err(StorageError::Corrupt { place, what });
+        }
+        Ok(false)
+    }
+}
+
 impl<'a> Leader<'a> {
-    fn new(log: &'a SharedLog) -> Self {
+    fn new(log: &'a SharedLog, up_to: Lsn) -> Self {
         let cause = "the thread that wrote the log panicked".to_owned();
-        Self { log, leaves: Leaves::Ended(Err(StorageError::Poisoned { cause })) }
+        Self { log, up_to, leaves: Leaves::Ended(Err(StorageError::Poisoned { cause })) }
     }
 }
 
@@ -430,7 +494,10 @@ impl Drop for Leader<'_> {
     fn drop(&mut self) {
         let mut end = self.log.end();
         match std::mem::replace(&mut self.leaves, Leaves::Ended(Ok(()))) {
-            Leaves::Ended(result) => end.writer.end_flush(&result),
+            Leaves::Ended(result) => {
+                end.writer.end_flushes(self.up_to, &result);
+                end.flights.end(self.up_to);
+            }
             Leaves::Ahead(writes) => end.ahead = Some(writes),
         }
         end.has_leader = false;

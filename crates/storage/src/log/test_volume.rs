@@ -86,6 +86,15 @@ impl Machine {
         self.change(offset, |byte| *byte ^= 1 << bit);
     }
 
+    /// Whole sectors of the file, as they are on the device.
+    pub(super) fn look(&self, offset: u64, bytes: &mut [u8]) {
+        let sector = SectorIndex(offset / u64::from(self.sector_bytes));
+        let mut slot = self.device();
+        let device = slot.take().expect("the device is there between calls").into_inner();
+        device.peek(sector, bytes);
+        *slot = Some(FaultyDevice::new(device, FaultPlan::default()));
+    }
+
     /// Changes a byte of the file behind everybody's back. The plan of faults ends.
     pub(super) fn change(&self, offset: u64, change: impl FnOnce(&mut u8)) {
         let mut slot = self.device();

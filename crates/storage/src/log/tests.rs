@@ -21,10 +21,30 @@ enum Deed {
     Restart,
 }
 
+/// On which sectors records lie, and how they get there.
+#[derive(Clone, Copy, Debug)]
+struct Form {
+    sector_bytes: u32,
+    writing: LogWritingKind,
+}
+
+impl Form {
+    const BLOCKS: Self = Self { sector_bytes: 512, writing: LogWritingKind::Buffered };
+    const LINES: Self = Self { sector_bytes: 64, writing: LogWritingKind::Direct };
+    const ALL: [Self; 5] = [
+        Self::BLOCKS,
+        Self::LINES,
+        Self { sector_bytes: 64, ..Self::BLOCKS },
+        Self { sector_bytes: 256, ..Self::LINES },
+        Self { sector_bytes: 512, ..Self::LINES },
+    ];
+}
+
 /// What was appended: records are numbered without end, by their transaction.
 #[derive(Debug)]
 struct Model {
     machine: Machine,
+    form: Form,
     log: Option<SharedLog>,
     /// LSN and undo length of records from the tail on.
     records: Vec<(Lsn, u16)>,
@@ -40,23 +60,19 @@ fn pattern(number: u64, length: u16) -> Vec<u8> {
 }
 
 impl Model {
-    fn new(plan: FaultPlan) -> Result<Self, StorageError> {
-        let machine = Machine::new(plan);
-        Self::on(machine).map_err(|(error, _)| error)
-    }
-
-    fn on(machine: Machine) -> Result<Self, (StorageError, Machine)> {
-        match LogFile::create(machine.io(), LOG_FILE, &CONFIG, PAGE_BYTES, DATABASE) {
-            Ok(log) => Ok(Self {
-                machine,
-                log: Some(log),
-                records: Vec::new(),
-                first_number: 1,
-                durable_count: 0,
-                builder: RecordBuilder::new(),
-            }),
-            Err(error) => Err((error, machine)),
-        }
+    fn of(form: Form, plan: FaultPlan) -> Result<Self, StorageError> {
+        let machine = Machine::with_sectors(form.sector_bytes, plan);
+        let log = LogFile::create(machine.io(), LOG_FILE, &CONFIG, PAGE_BYTES, DATABASE)?;
+        log.set_writing(form.writing)?;
+        Ok(Self {
+            machine,
+            form,
+            log: Some(log),
+            records: Vec::new(),
+            first_number: 1,
+            durable_count: 0,
+            builder: RecordBuilder::new(),
+        })
     }
 
     fn log(&self) -> SharedLog {
@@ -122,6 +138,7 @@ impl Model {
         let end = scan.find_end()?;
         drop(scan);
         let log = file.resume(end, &CONFIG)?;
+        log.set_writing(self.form.writing)?;
         log.audit();
         self.log = Some(log);
         self.durable_count = found;
@@ -161,12 +178,14 @@ impl Model {
 
     /// No write touched the log between two LSNs.
     fn assert_untouched(&self, tail: Lsn, durable: Lsn) {
-        let sectors = tail.0 / 512..durable.0.div_ceil(512);
+        let sector_bytes = u64::from(self.form.sector_bytes);
+        let sectors = tail.0 / sector_bytes..durable.0.div_ceil(sector_bytes);
         for write in self.machine.take_writes() {
             let master_bytes = 2 * 4096;
-            for offset in write.step_by(512).filter(|&offset| offset >= master_bytes) {
-                let lap_sector = (offset - master_bytes) / 512;
-                let is_needed = |sector: u64| sector % (CAPACITY / 512) == lap_sector;
+            let step = self.form.sector_bytes as usize;
+            for offset in write.step_by(step).filter(|&offset| offset >= master_bytes) {
+                let lap_sector = (offset - master_bytes) / sector_bytes;
+                let is_needed = |sector: u64| sector % (CAPACITY / sector_bytes) == lap_sector;
                 assert!(!sectors.clone().any(is_needed), "a needed sector is written again");
             }
         }
@@ -196,18 +215,21 @@ impl Model {
 
 #[test]
 fn what_was_flushed_is_read_back() {
-    let mut model = Model::new(FaultPlan::default()).unwrap();
-    for length in [0, 1, 100, 511, 512, 513, 4000, 8000] {
-        model.append(length).unwrap();
+    for form in Form::ALL {
+        let mut model = Model::of(form, FaultPlan::default()).unwrap();
+        for length in [0, 1, 100, 511, 512, 513, 4000, 8000] {
+            model.append(length).unwrap();
+        }
+        model.read_back();
+        model.log().audit();
+        model.flush().unwrap();
+        model.read_back();
+        model.restart(FaultPlan::default()).unwrap();
+        assert_eq!(model.records.len(), 8, "{form:?}");
+        model.read_back();
+        model.append(5).unwrap();
+        model.read_back();
     }
-    model.read_back();
-    model.flush().unwrap();
-    model.read_back();
-    model.restart(FaultPlan::default()).unwrap();
-    assert_eq!(model.records.len(), 8);
-    model.read_back();
-    model.append(5).unwrap();
-    model.read_back();
 }
 
 fn deed() -> impl Strategy<Value = Deed> {
@@ -221,7 +243,7 @@ fn deed() -> impl Strategy<Value = Deed> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn a_power_cut_anywhere_leaves_all_that_was_durable_and_a_prefix_of_the_rest(
@@ -231,8 +253,9 @@ proptest! {
             Just(UnflushedFate::Dropped), Just(UnflushedFate::Kept), Just(UnflushedFate::Torn)
         ],
         seed in 0_u64..1000,
+        form in proptest::sample::select(&Form::ALL[..]),
     ) {
-        let mut model = Model::new(FaultPlan::default()).unwrap();
+        let mut model = Model::of(form, FaultPlan::default()).unwrap();
         let mut deeds = deeds.into_iter();
         for cut in cuts {
             let plan = FaultPlan {
@@ -272,15 +295,15 @@ fn small_run(model: &mut Model) -> Result<(), StorageError> {
     Ok(())
 }
 
-#[test]
-fn a_cut_at_every_request_with_every_torn_length_loses_nothing_durable() {
-    let mut model = Model::new(FaultPlan::default()).unwrap();
+/// Cuts the power of a small run at every request, after each of these numbers of sectors of a write.
+fn cut_everywhere(form: Form, torn_counts: &[Option<u32>]) {
+    let mut model = Model::of(form, FaultPlan::default()).unwrap();
     small_run(&mut model).unwrap();
     let request_count = model.machine.request_count();
     let position = model.log().durable_lsn().0;
     assert!(position > 2 * CAPACITY, "the run wraps, LSN {position}");
     for cut in 1..=request_count {
-        for torn in [None, Some(0), Some(1), Some(2), Some(3), Some(5), Some(8), Some(11)] {
+        for &torn in torn_counts {
             for unflushed in [UnflushedFate::Dropped, UnflushedFate::Kept, UnflushedFate::Torn] {
                 let plan = FaultPlan {
                     power_cut_at_request: Some(cut),
@@ -290,7 +313,7 @@ fn a_cut_at_every_request_with_every_torn_length_loses_nothing_durable() {
                     ..FaultPlan::default()
                 };
                 // Without a log nothing was promised.
-                let Ok(mut model) = Model::new(plan) else { continue };
+                let Ok(mut model) = Model::of(form, plan) else { continue };
                 let outcome = small_run(&mut model);
                 assert!(is_power_loss(&outcome), "cut {cut}: {outcome:?}");
                 for _ in 0..2 {
@@ -305,8 +328,25 @@ fn a_cut_at_every_request_with_every_torn_length_loses_nothing_durable() {
 }
 
 #[test]
+fn a_cut_at_every_request_with_every_torn_length_loses_nothing_durable() {
+    let counts = [None, Some(0), Some(1), Some(2), Some(3), Some(5), Some(8), Some(11)];
+    cut_everywhere(Form::BLOCKS, &counts);
+}
+
+#[test]
+fn a_cut_between_any_two_lines_of_records_on_their_way_loses_nothing_durable() {
+    cut_everywhere(Form::LINES, &[None, Some(0), Some(1), Some(2), Some(7)]);
+}
+
+#[test]
 fn flipped_bits_in_what_is_durable_are_reported_not_cut_off() {
-    let mut model = Model::new(FaultPlan::default()).unwrap();
+    for form in [Form::BLOCKS, Form::LINES] {
+        flip_everywhere(form);
+    }
+}
+
+fn flip_everywhere(form: Form) {
+    let mut model = Model::of(form, FaultPlan::default()).unwrap();
     for length in [10, 300, 900, 40, 2000, 1] {
         model.append(length).unwrap();
         model.flush().unwrap();
@@ -315,7 +355,7 @@ fn flipped_bits_in_what_is_durable_are_reported_not_cut_off() {
     model.flush().unwrap();
     let area_start = 2 * 4096;
     let last_flush = model.records[6].0.0 - 32;
-    for offset in (512..last_flush).step_by(7) {
+    for offset in (u64::from(form.sector_bytes)..last_flush).step_by(7) {
         let bit = u8::try_from(offset % 8).unwrap();
         model.machine.flip(area_start + offset, bit);
         let file = LogFile::open(model.machine.io(), LOG_FILE).unwrap();

@@ -406,7 +406,7 @@ fn what_is_appended_during_a_flush_is_not_durable_by_it() {
         assert_eq!(payload, record.as_bytes());
     }
     drop(flush);
-    writer.end_flush(&Ok(()));
+    writer.end_flushes(Lsn(u64::MAX), &Ok(()));
     assert!(first < writer.durable() && writer.durable() <= second && second < writer.end());
     writer.audit();
 }

@@ -6,24 +6,31 @@
 //!   ──┼──── needed ─────┼── being written ──┼── header │ record │ record ┼──► room
 //! ```
 //!
-//! 1. `tail <= durable <= start of filling <= next`, and at most one flush is in flight.
+//! 1. `tail <= durable <= start of filling <= next`. Buffered, at most one flush is in flight; written
+//!    directly, each record is a flush of its own, and those in flight follow each other.
 //! 2. The end of the filling flush, in whole sectors, never passes the tail's sector by more than the
 //!    capacity: no byte at or after the tail is overwritten.
 //! 3. Free records leave room for what is reserved and a margin. Checkpoints, while something is
 //!    reserved, leave room for that and half of the margin; so a checkpoint fits, and after any
 //!    number of them a rollback does.
 //! 4. After a failed flush nothing is accepted any more: nobody knows what is durable.
+//! 5. A flush without a header has one before it that names the same durable LSN: the reader, which looks
+//!    for such claims, misses nothing.
 
 use super::LogCounts;
 use super::frame::{self, FLUSH_HEADER_BYTES, FRAME_HEADER_BYTES, FrameHeader, Layout, PADDING};
 use super::record::EncodedRecord;
 use crate::{Lsn, StorageError};
 use nandu_base::to_index;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The share of the capacity that free records leave: half of it for checkpoints, and all of it for
 /// the padding of flushes during rollbacks.
 const MARGIN_DIVISOR: u64 = 8;
+/// A record that is written directly has a header before it from such a share of the buffer on: the
+/// reader does not look further for what contradicts it.
+const LONG_RECORD_DIVISOR: usize = 4;
 
 /// Out of which room a record is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +59,13 @@ pub(super) struct LogWriter {
     epoch: u32,
     buffer_bytes: usize,
     filling: Flush,
-    in_flight: Option<Arc<Flush>>,
+    /// Whether each record goes out by itself.
+    is_direct: bool,
+    /// Whether what is filled begins with a header.
+    has_header: bool,
+    /// What the last header of this run called durable.
+    told_durable: Option<Lsn>,
+    in_flight: VecDeque<Arc<Flush>>,
     durable: Lsn,
     tail: Lsn,
     reserved_bytes: u64,
@@ -83,13 +96,30 @@ impl LogWriter {
             epoch,
             buffer_bytes: buffer_bytes as usize,
             filling: Flush { start: layout.next_sector(end), bytes: Vec::new() },
-            in_flight: None,
+            is_direct: false,
+            has_header: true,
+            told_durable: None,
+            in_flight: VecDeque::new(),
             durable: end,
             tail,
             reserved_bytes: 0,
             poison: None,
             counts: LogCounts::default(),
             spare: Vec::new(),
+        }
+    }
+
+    /// Has each record go out by itself from now on, or be collected. Nothing is being filled.
+    pub(super) fn set_direct(&mut self, is_direct: bool) {
+        assert!(self.filling.bytes.is_empty(), "what was collected is flushed before");
+        self.is_direct = is_direct;
+    }
+
+    /// Bytes of the log that a record takes beside its frame, at most, where it goes out by itself.
+    pub(super) fn record_padding_bytes(&self) -> u64 {
+        match self.is_direct {
+            false => 0,
+            true => FLUSH_HEADER_BYTES as u64 + self.layout.sector_bytes,
         }
     }
 
@@ -107,8 +137,11 @@ impl LogWriter {
         if !is_empty && self.filling.bytes.len() + frame_bytes > self.buffer_bytes {
             return Ok(None);
         }
-        self.check_room(frame_bytes as u64, room)?;
         if is_empty {
+            self.has_header = self.wants_header(frame_bytes);
+        }
+        self.check_room(frame_bytes as u64, room)?;
+        if is_empty && self.has_header {
             self.filling.bytes.resize(FLUSH_HEADER_BYTES, 0);
         }
         let lsn = self.filling.end();
@@ -124,37 +157,50 @@ impl LogWriter {
     }
 
     /// Closes the filling flush and hands it out to be written; `None` where there is nothing. The
-    /// one before must have ended.
+    /// one before must have ended, unless records are written directly.
     pub(super) fn begin_flush(&mut self) -> Option<Arc<Flush>> {
-        assert!(self.in_flight.is_none(), "flushes go one after the other");
+        assert!(self.is_direct || self.in_flight.is_empty(), "flushes go one after the other");
         if self.filling.bytes.is_empty() {
             return None;
         }
         self.pad();
         let (start, durable) = (self.filling.start, self.durable);
-        self.layout.seal_flush(&mut self.filling.bytes, start, self.epoch, durable);
+        if self.has_header {
+            self.layout.seal_flush(&mut self.filling.bytes, start, self.epoch, durable);
+            self.told_durable = Some(durable);
+        }
         let end = self.filling.end();
         let empty = Flush { start: end, bytes: std::mem::take(&mut self.spare) };
         let full = Arc::new(std::mem::replace(&mut self.filling, empty));
-        self.in_flight = Some(Arc::clone(&full));
+        self.in_flight.push_back(Arc::clone(&full));
         Some(full)
     }
 
-    /// Takes note of how the flush in flight ended.
-    pub(super) fn end_flush(&mut self, result: &Result<(), StorageError>) {
-        let Some(flush) = self.in_flight.take() else { return };
-        match result {
-            Ok(()) => {
-                self.durable = flush.end();
-                self.counts.flush_count += 1;
-                self.counts.flush_bytes += flush.bytes.len() as u64;
+    /// Takes note of how the flushes in flight ended that begin before `end`, together.
+    pub(super) fn end_flushes(&mut self, end: Lsn, result: &Result<(), StorageError>) {
+        let durable = self.durable;
+        while self.in_flight.front().is_some_and(|flush| flush.start < end) {
+            let flush = self.in_flight.pop_front().expect("it was looked at");
+            match result {
+                Ok(()) => {
+                    self.durable = flush.end();
+                    self.counts.flush_bytes += flush.bytes.len() as u64;
+                }
+                Err(error) => self.poison(error),
             }
-            Err(error) => self.poison(error),
+            if let Some(flush) = Arc::into_inner(flush) {
+                self.spare = flush.bytes;
+                self.spare.clear();
+            }
         }
-        if let Some(flush) = Arc::into_inner(flush) {
-            self.spare = flush.bytes;
-            self.spare.clear();
-        }
+        self.counts.flush_count += u64::from(self.durable > durable);
+    }
+
+    /// Whether as much is in flight as the buffer is long.
+    pub(super) fn is_far_ahead(&self) -> bool {
+        let ends = (self.in_flight.front(), self.in_flight.back());
+        let (Some(first), Some(last)) = ends else { return false };
+        last.end().0 - first.start.0 >= self.buffer_bytes as u64
     }
 
     /// Accepts nothing from now on.
@@ -175,7 +221,8 @@ impl LogWriter {
     /// Where the next record will lie, unless the buffer is flushed before.
     pub(super) fn next_lsn(&self) -> Lsn {
         match self.filling.bytes.is_empty() {
-            true => Lsn(self.filling.start.0 + FLUSH_HEADER_BYTES as u64),
+            true if self.wants_header(0) => Lsn(self.filling.start.0 + FLUSH_HEADER_BYTES as u64),
+            true => self.filling.start,
             false => self.filling.end(),
         }
     }
@@ -187,7 +234,7 @@ impl LogWriter {
 
     /// The end of what was appended.
     pub(super) fn end(&self) -> Lsn {
-        match self.filling.bytes.is_empty() && self.in_flight.is_none() {
+        match self.filling.bytes.is_empty() && self.in_flight.is_empty() {
             true => self.durable,
             false => self.filling.end(),
         }
@@ -237,8 +284,10 @@ impl LogWriter {
 
     /// Copies the record at `lsn` if it is still in memory.
     pub(super) fn copy_payload(&self, lsn: Lsn, payload: &mut Vec<u8>) -> bool {
-        let flushes = [Some(&self.filling), self.in_flight.as_deref()];
-        let Some(found) = flushes.into_iter().flatten().find_map(|flush| flush.payload(lsn)) else {
+        let mut flushes = std::iter::once(&self.filling)
+            .chain(self.in_flight.iter().rev().map(Arc::as_ref))
+            .filter(|flush| flush.start <= lsn);
+        let Some(found) = flushes.next().and_then(|flush| flush.payload(lsn)) else {
             return false;
         };
         payload.clear();
@@ -252,6 +301,10 @@ impl LogWriter {
         assert!(self.durable <= self.filling.start, "invariant 1: nothing durable is filled");
         let starts_sector = self.filling.start.0.is_multiple_of(self.layout.sector_bytes);
         assert!(starts_sector, "invariant 1: a flush starts on a fresh sector");
+        let flushes = self.in_flight.iter().map(Arc::as_ref).chain([&self.filling]);
+        let starts = flushes.clone().skip(1).map(|flush| flush.start);
+        let follow = starts.zip(flushes).all(|(next, flush)| flush.end() == next);
+        assert!(follow, "invariant 1: what is in flight is one piece, up to what is filled");
         let lap_end = self.layout.sector_start(self.tail).0 + self.layout.capacity_bytes;
         let end = self.layout.next_sector(self.filling.end());
         assert!(end.0 <= lap_end, "invariant 2: the log does not run into its tail");
@@ -282,6 +335,12 @@ impl LogWriter {
 
     const fn margin_bytes(&self) -> u64 {
         self.layout.capacity_bytes / MARGIN_DIVISOR
+    }
+
+    /// Whether a flush that begins with such a frame has a header. The first of a run says which run it is.
+    fn wants_header(&self, frame_bytes: usize) -> bool {
+        let is_long = frame_bytes > self.buffer_bytes / LONG_RECORD_DIVISOR;
+        !self.is_direct || is_long || self.told_durable != Some(self.durable)
     }
 
     /// Bytes up to the sector of the tail.

@@ -160,7 +160,7 @@ fn the_four_steps_have_all_requests_of_an_opening_and_applying_has_none() {
 /// order.
 fn compensations(device: &TestDevice) -> (u64, Vec<Lsn>) {
     let Shared { log_io, .. } = share(volumes(device, false).unwrap());
-    let file = expect_file(&log_io, LOG_FILE).unwrap();
+    let file = volumes::expect_file(&log_io, LOG_FILE).unwrap();
     let log = LogFile::open(log_io, file).unwrap();
     let mut reader = log.scan(Lsn(0)).unwrap();
     let (mut last, mut found) = (0, Vec::new());

@@ -20,7 +20,7 @@ use super::ranges::RangeSet;
 use crate::volume::FileName;
 use crate::{FileId, Lsn, StorageError};
 use nandu_base::{to_index, to_u32};
-use nandu_device::Geometry;
+use nandu_device::{Geometry, SECTOR_BYTES};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The first bytes of each slot.
@@ -123,7 +123,7 @@ impl Layout {
     pub(super) fn is_sound(&self) -> bool {
         let Self { sector_bytes, slot_bytes, unit_bytes, unit_count } = *self;
         let in_whole = |bytes: u32| bytes.is_power_of_two() && bytes >= sector_bytes;
-        (512..=65_536).contains(&sector_bytes)
+        SECTOR_BYTES.contains(&sector_bytes)
             && sector_bytes.is_power_of_two()
             && in_whole(unit_bytes)
             && in_whole(slot_bytes)
