@@ -111,6 +111,34 @@ pub struct OperationOutcome {
     pub latency_ns: LatencySummary,
 }
 
+/// What the device of a log was asked, where no pages lie on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LogDeviceOutcome {
+    /// Requests that wrote.
+    pub write_count: u64,
+    /// Bytes that they wrote.
+    pub written_bytes: u64,
+    /// How often it was made to flush; on a memory that is written by lines, fences.
+    pub flush_count: u64,
+    /// Of a memory that wears out: how often its lines were written.
+    pub line_write_count: Option<u64>,
+    /// How often the line was that was written most, since the drive was made.
+    pub most_written_count: Option<u64>,
+}
+
+impl LogDeviceOutcome {
+    fn between(before: &Counters, after: &Counters) -> Self {
+        let line_writes = |counters: &Counters| counters.lines.map(|lines| lines.write_count);
+        Self {
+            write_count: after.writes.request_count - before.writes.request_count,
+            written_bytes: after.writes.byte_count - before.writes.byte_count,
+            flush_count: after.flushes.request_count - before.flushes.request_count,
+            line_write_count: line_writes(after).zip(line_writes(before)).map(|(a, b)| a - b),
+            most_written_count: after.lines.map(|lines| lines.most_written_count),
+        }
+    }
+}
+
 /// What came of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
@@ -141,6 +169,8 @@ pub struct Outcome {
     pub write_count: u64,
     /// How often it made them flush.
     pub flush_count: u64,
+    /// What of that was the log's, where it has a device of its own.
+    pub log_device: Option<LogDeviceOutcome>,
     /// Energy that the devices took, where all of them model it, in picojoules; absent where these do not
     /// fit into 64 bits, from 18 MJ on: `energy` has them.
     pub energy_pj: Option<u64>,
@@ -538,6 +568,7 @@ fn told(
         read_count: 0,
         write_count: 0,
         flush_count: 0,
+        log_device: None,
         energy_pj: None,
         energy: None,
         flash: None,
@@ -578,6 +609,9 @@ impl Levels {
         outcome.pool_hit_count = after.pool.hit_count - self.pool.hit_count;
         outcome.pool_miss_count = after.pool.miss_count - self.pool.miss_count;
         outcome.log_bytes = after.log_bytes - self.log_bytes;
+        if let ([_, before], [_, after]) = (&self.devices[..], &after.devices[..]) {
+            outcome.log_device = Some(LogDeviceOutcome::between(before, after));
+        }
         let mut commands: Option<FlashCounters> = None;
         for (before, after) in self.devices.iter().zip(&after.devices) {
             outcome.read_bytes += after.reads.byte_count - before.reads.byte_count;

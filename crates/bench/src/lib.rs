@@ -24,8 +24,8 @@ pub mod tpox;
 pub mod ycsb;
 
 pub use clients::{
-    Client, Clock, FlashOutcome, Load, OperationOutcome, Outcome, Plan, Server, Watch, run,
-    run_watched,
+    Client, Clock, FlashOutcome, Load, LogDeviceOutcome, OperationOutcome, Outcome, Plan, Server,
+    Watch, run, run_watched,
 };
 pub use error::BenchError;
 pub use nandu_workers::SwitchKind;

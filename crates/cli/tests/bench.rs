@@ -52,6 +52,41 @@ fn tpcc_is_the_same_twice_on_a_simulated_drive_and_consistent_on_a_disk() {
 }
 
 #[test]
+fn a_log_lies_where_it_is_told_to_and_on_lines_a_commit_takes_the_time_of_lines() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let of_log = |rest: &str| {
+        let words = "bench ycsb --workload a --records 500 --operations 400 --device sim:dram-like";
+        json_of(path, &format!("{words} --json {rest}"))
+    };
+    let update_us = |document: &Value| {
+        let kinds = document["operations"].as_array().unwrap();
+        let update = kinds.iter().find(|kind| kind["kind"] == "update").unwrap();
+        update["latency_ns"]["mean"].as_f64().unwrap() / 1e3
+    };
+    let direct = of_log("--log sim:pcm-lines --set log_writing=direct");
+    let behind_blocks = of_log("--log sim:pcm-block");
+    let disk = of_log("--log sim:wd2000jb");
+    assert_eq!(direct["log"], "sim:pcm-lines");
+    assert!(direct["log_device"]["line_write_count"].as_u64().unwrap() > 800, "{direct}");
+    assert_eq!(disk["log_device"]["line_write_count"], Value::Null);
+    assert!(update_us(&direct) < 10.0, "{}", update_us(&direct));
+    assert!(update_us(&behind_blocks) > 2.0 * update_us(&direct), "{}", update_us(&behind_blocks));
+    assert!(update_us(&disk) > 100.0 * update_us(&behind_blocks), "{}", update_us(&disk));
+    assert_eq!(of_log("")["log_device"], Value::Null);
+    // On this disk, too, and nothing is left of either.
+    std::fs::create_dir(path.join("other")).unwrap();
+    let words = "bench ycsb --workload a --records 200 --operations 50 --log other --json";
+    let document = json_of(path, words);
+    assert!(document["log_device"]["flush_count"].as_u64().unwrap() > 0, "{document}");
+    assert_eq!(names(path), ["other"]);
+    assert_eq!(names(&path.join("other")), [""; 0]);
+    let wrong = "bench ycsb --device sim:dram-like --log other";
+    let said = failure_of(path, &wrong.split(' ').collect::<Vec<_>>(), 2);
+    assert!(said.contains("--log other: beside a simulated drive") && said.contains("sim:NAME"));
+}
+
+#[test]
 fn a_run_on_a_disk_leaves_nothing_behind() {
     let directory = tempfile::tempdir().unwrap();
     let words = "bench ycsb --workload f --records 500 --operations 300 --clients 3 \

@@ -17,7 +17,7 @@ const TINY: &str = "title = \"Tiny\"\nquestion = \"q\"\nmethod = \"Equation 2.2.
     [[shape]]\nclass = \"own\"\nkind = \"value_within\"\nseries = \"dynamic\"\nlow = 460\nhigh = 470\n";
 
 /// What `command` of the schema is printed by these words, in an order in which each finds what it needs.
-const RUNS: [(&str, &str); 83] = [
+const RUNS: [(&str, &str); 84] = [
     ("run", "run tiny/one --out out"),
     ("run PAPER", "run tiny --out out"),
     ("list", "list"),
@@ -40,6 +40,11 @@ const RUNS: [(&str, &str); 83] = [
     ("drives CHIP", "drives myers_slc"),
     ("bench ycsb", "bench ycsb --records 200 --operations 20 --clients 2 --workload d"),
     ("bench ycsb", "bench ycsb --records 200 --operations 20 --device sim:nvme-tlc-2024"),
+    (
+        "bench ycsb",
+        "bench ycsb --records 200 --operations 20 --device sim:dram-like --log sim:pcm-lines \
+         --set log_writing=direct",
+    ),
     ("bench tpox", "bench tpox --size 20KB --transactions 10 --mix 30 --clients 2"),
     (
         "bench tpox",

@@ -31,6 +31,8 @@ use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
 
+/// A simulated drive of a log is no smaller, unless it is so as a whole.
+const LOG_DRIVE_BYTES_MIN: u64 = 64 << 20;
 /// What a run may take by its options alone, for a clock that counts nanoseconds.
 const RUN_YEARS_MAX: u64 = 100;
 
@@ -57,6 +59,10 @@ struct RunArguments {
     /// A directory, or sim:NAME
     #[arg(long, default_value = ".", value_name = "TARGET")]
     device: String,
+    /// Where the log lies, if not with the data: a directory, or sim:NAME beside a simulated drive. A memory
+    /// such as sim:pcm-lines can be written record by record, by `--set log_writing=direct`
+    #[arg(long, value_name = "TARGET")]
+    log: Option<String>,
     /// Capacity that a simulated drive is scaled to; four times the data if not given
     #[arg(long, value_parser = super::parse_size, value_name = "SIZE")]
     capacity: Option<ByteCount>,
@@ -125,6 +131,7 @@ enum Site {
     Directory {
         database: NewDatabase,
         _directory: TempDir,
+        _log_directory: Option<TempDir>,
     },
 }
 
@@ -266,7 +273,8 @@ impl RunArguments {
     ) -> Result<Site, Failure> {
         let profile = interrupt.before_work(|| Profile::load(name))?;
         let whole = profile.geometry.capacity();
-        let data_bytes = load_bytes.saturating_add(settings.log_bytes);
+        let log_bytes = if self.log.is_some() { 0 } else { settings.log_bytes };
+        let data_bytes = load_bytes.saturating_add(log_bytes);
         let usual = data_bytes.saturating_mul(4).max(256 << 20).min(whole.0);
         let capacity = self.capacity.unwrap_or(ByteCount(usual));
         if capacity > whole {
@@ -277,10 +285,31 @@ impl RunArguments {
         let power = PowerLog::default();
         let drive = MeteredDevice::new(profile.open(options)?, power.clone());
         let volume = nandu::DeviceVolume::format(Box::new(drive))?;
-        let volumes = Volumes::new(Box::new(volume), None);
+        let log = self.log.as_ref().map(|target| self.log_drive(target, settings, interrupt));
+        let volumes = Volumes::new(Box::new(volume), log.transpose()?);
         let database = Database::create(volumes, settings, self.seed)?;
         let flash_page_bytes = flash_page_bytes(&profile, capacity);
         Ok(Site::Drive { database, capacity, flash_page_bytes, power })
+    }
+
+    /// A simulated drive for the log alone.
+    fn log_drive(
+        &self,
+        target: &str,
+        settings: &Settings,
+        interrupt: &Interrupt,
+    ) -> Result<Box<dyn nandu::Volume>, Failure> {
+        let Some(name) = target.strip_prefix("sim:") else {
+            let target = target.escape_debug();
+            return Err(Failure::input(format!(
+                "--log {target}: beside a simulated drive the log lies on one, too; say sim:NAME"
+            )));
+        };
+        let profile = interrupt.before_work(|| Profile::load(name))?;
+        let wanted = settings.log_bytes.saturating_mul(2).max(LOG_DRIVE_BYTES_MIN);
+        let capacity = ByteCount(wanted).min(profile.geometry.capacity());
+        let options = SimOptions { capacity: Some(capacity), seed: self.seed, keep_data: true };
+        Ok(Box::new(nandu::DeviceVolume::format(profile.open(options)?)?))
     }
 
     fn directory(&self, settings: &Settings) -> Result<Site, Failure> {
@@ -289,22 +318,28 @@ impl RunArguments {
                         say --device sim:nvme-tlc-2024";
             return Err(Failure::input(what));
         }
-        let parent = Path::new(&self.device);
-        if !parent.is_dir() {
-            let what = format!(
-                "{} is no directory; a database is made in one, or on sim:NAME",
-                self.device.escape_debug()
-            );
-            return Err(Failure::input(what));
-        }
-        let directory = tempfile::Builder::new().prefix("nandu-bench-").tempdir_in(parent);
-        let directory = directory
-            .map_err(|error| Failure::system(format!("no directory in {}", self.device), &error))?;
+        let directory = scratch_in(&self.device)?;
+        let log = self.log.as_ref().map(|place| scratch_in(place)).transpose()?;
         let settings = settings.clone();
-        let options = DatabaseOptions { settings, ..DatabaseOptions::default() };
+        let log_directory = log.as_ref().map(|directory| directory.path().join("log"));
+        let options = DatabaseOptions { settings, log_directory, ..DatabaseOptions::default() };
         let database = NewDatabase::begin(&directory.path().join("database"), &options)?;
-        Ok(Site::Directory { database, _directory: directory })
+        Ok(Site::Directory { database, _directory: directory, _log_directory: log })
     }
+}
+
+/// A directory in `place` that is gone afterwards.
+fn scratch_in(place: &str) -> Result<TempDir, Failure> {
+    let parent = Path::new(place);
+    if !parent.is_dir() {
+        let what = format!(
+            "{} is no directory; a database is made in one, or on sim:NAME",
+            place.escape_debug()
+        );
+        return Err(Failure::input(what));
+    }
+    let directory = tempfile::Builder::new().prefix("nandu-bench-").tempdir_in(parent);
+    directory.map_err(|error| Failure::system(format!("no directory in {place}"), &error))
 }
 
 /// Bytes of a flash page of a drive that has flash of its own.
@@ -353,6 +388,18 @@ fn tell_outcome(outcome: &Outcome, is_virtual: bool, output: &Output) -> Result<
         ByteCount(outcome.written_bytes),
         outcome.flush_count
     ))?;
+    if let Some(log) = &outcome.log_device {
+        let lines = log.line_write_count.map_or(String::new(), |count| {
+            let most = log.most_written_count.unwrap_or(0);
+            format!("; {count} lines written, one of them {most} times since it was new")
+        });
+        output.line(&format!(
+            "log device: {} written in {} requests, {} flushes{lines}",
+            ByteCount(log.written_bytes),
+            log.write_count,
+            log.flush_count
+        ))?;
+    }
     if let Some(flash) = &outcome.flash {
         let amplification = flash
             .write_amplification

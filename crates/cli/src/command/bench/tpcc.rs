@@ -76,6 +76,8 @@ struct TpccBenchReport<'a> {
     processor_time_ns: u64,
     think_time_ns: u64,
     device: &'a str,
+    /// Where the log lies, if not there.
+    log: Option<&'a str>,
     capacity_bytes: Option<u64>,
     /// Bytes of all tables after the load.
     table_bytes: u64,
@@ -170,6 +172,7 @@ impl<'a> TpccBenchReport<'a> {
             processor_time_ns: plan.processor_time.0,
             think_time_ns: plan.think_time.0,
             device: &arguments.run.device,
+            log: arguments.run.log.as_deref(),
             capacity_bytes: place.capacity().map(|capacity| capacity.0),
             table_bytes: stored.iter().map(|table| table.file_bytes).sum(),
             seed: arguments.run.seed,

@@ -101,6 +101,8 @@ struct TpoxReport<'a> {
     think_time_ns: u64,
     warm_up_count: u64,
     device: &'a str,
+    /// Where the log lies, if not there.
+    log: Option<&'a str>,
     capacity_bytes: Option<u64>,
     seed: u64,
     isolation: &'static str,
@@ -216,6 +218,7 @@ impl<'a> TpoxReport<'a> {
             think_time_ns: plan.think_time.0,
             warm_up_count: arguments.warm_up,
             device: &arguments.run.device,
+            log: arguments.run.log.as_deref(),
             capacity_bytes: place.capacity().map(|capacity| capacity.0),
             seed: mix.seed,
             isolation: mix.isolation.label(),

@@ -108,6 +108,8 @@ pub(super) struct YcsbReport<'a> {
     pub(super) processor_time_ns: u64,
     pub(super) think_time_ns: u64,
     pub(super) device: &'a str,
+    /// Where the log lies, if not there.
+    pub(super) log: Option<&'a str>,
     pub(super) capacity_bytes: Option<u64>,
     pub(super) table_bytes: u64,
     pub(super) seed: u64,
@@ -174,6 +176,7 @@ pub(super) fn run(arguments: &YcsbArguments, context: &Context) -> Result<(), Fa
         processor_time_ns: plan.processor_time.0,
         think_time_ns: plan.think_time.0,
         device: &arguments.run.device,
+        log: arguments.run.log.as_deref(),
         capacity_bytes: place.capacity().map(|capacity| capacity.0),
         table_bytes: loaded.file_bytes,
         seed: ycsb.seed,
