@@ -5,6 +5,7 @@
 //!   [measure.variants.NAME]
 //!   clients = 8            how many clients; absent: one
 //!   processor = "50ms"     what a transaction computes; absent: no time
+//!   lock_depth = 0         how deep writers lock the parts of a document apart; absent: as usual
 //!   set = { … }            settings of the engine
 //! ```
 //!
@@ -106,12 +107,21 @@ pub struct TpoxVariant {
         deserialize_with = "text::optional_duration"
     )]
     pub processor: Option<Nanos>,
+    /// The deepest level of a document that writers lock by itself; that of an engine that is not asked if
+    /// absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock_depth: Option<u32>,
     /// Settings of the engine.
     #[serde(default, skip_serializing_if = "EngineSet::is_empty")]
     pub set: EngineSet,
 }
 
 impl TpoxVariant {
+    fn locks(&self) -> LockSettings {
+        let usual = LockSettings::default();
+        LockSettings { depth: self.lock_depth.unwrap_or(usual.depth), ..usual }
+    }
+
     fn engine(&self) -> EngineVariant {
         EngineVariant::writing(&self.set)
     }
@@ -223,7 +233,7 @@ impl TpoxMix {
             mapping,
             write_percent,
             isolation: Isolation::default(),
-            locks: LockSettings::default(),
+            locks: variant.locks(),
             seed,
             // What an earlier mix made stays.
             new_from: u64::from(write_percent) * self.transaction_count,
