@@ -24,6 +24,7 @@ pub mod intervals;
 pub mod jobs;
 pub mod join;
 pub mod late_join;
+pub mod log_devices;
 pub mod misalignment;
 pub mod money;
 pub mod probe;
@@ -80,6 +81,8 @@ pub enum ExperimentKind {
     Join(join::JoinComparison),
     /// Joins that fetch late, by how few rows qualify.
     LateJoin(late_join::LateJoin),
+    /// Devices of a log.
+    LogDevices(log_devices::LogDevices),
     /// Random writes off their natural places.
     Misalignment(misalignment::Misalignment),
     /// What drives do for their price.
@@ -175,6 +178,7 @@ impl ExperimentKind {
             Self::Jobs(kind) => kind,
             Self::Join(kind) => kind,
             Self::LateJoin(kind) => kind,
+            Self::LogDevices(kind) => kind,
             Self::Misalignment(kind) => kind,
             Self::Money(kind) => kind,
             Self::Probe(kind) => kind,
@@ -211,6 +215,7 @@ impl ExperimentKind {
             Self::Jobs(_) => "jobs",
             Self::Join(_) => "join",
             Self::LateJoin(_) => "late_join",
+            Self::LogDevices(_) => "log_devices",
             Self::Misalignment(_) => "misalignment",
             Self::Money(_) => "money",
             Self::Probe(_) => "probe",
