@@ -26,6 +26,7 @@
 //! others by more than a quarter of the time that passes anyway.
 
 mod adaptive;
+mod cells;
 mod decide;
 mod flush;
 mod fragment;
@@ -42,6 +43,7 @@ pub(crate) use record::RECORD_SECTOR_COUNT;
 
 use crate::{ArrayError, Layout};
 use adaptive::Chooser;
+use cells::Cells;
 use flush::Flush;
 use fragment::{Fragment, WriteId, from_slot, lost_slot, to_slot};
 use job::{Job, JobKind, StripeLock, StripePart, StripeVersion};
@@ -156,6 +158,10 @@ pub struct ArrayDevice<D: Device + ?Sized = dyn Device + Send> {
     busy_before: Nanos,
     /// What members had used then.
     energy_before: EnergyParts,
+    /// What had been done to their cells.
+    cells_before: Cells,
+    /// What was done since then to cells of members that were replaced.
+    cells_gone: Cells,
     /// Stripes with lost fragments on members in use; what lies on members under rebuilding is not
     /// trusted before their repair has ended.
     repairs: BTreeSet<u64>,
@@ -283,6 +289,8 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
             counters: Counters::default(),
             busy_before: Nanos::ZERO,
             energy_before: EnergyParts::default(),
+            cells_before: Cells::default(),
+            cells_gone: Cells::default(),
             repairs: BTreeSet::new(),
             behind: BTreeSet::new(),
             is_repairing: false,
@@ -309,6 +317,7 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         self.counters = Counters::default();
         self.busy_before = self.members_busy();
         self.energy_before = self.members_energy(Device::now(self)).unwrap_or_default();
+        (self.cells_before, self.cells_gone) = (self.members_cells(), Cells::default());
     }
 
     /// Whether member `index` is used; `None` if there is no such member.
@@ -385,6 +394,7 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
     pub fn replace_member(&mut self, index: usize, device: Box<D>) -> Result<Box<D>, ArrayError> {
         let refuse = |what: &str| Err(ArrayError::Value { name: "member", what: what.into() });
         self.drain();
+        let gone = self.cells().gone();
         let Some(member) = self.members.get_mut(index) else {
             return refuse("has a number past the last member's");
         };
@@ -403,6 +413,7 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         let now = member.now();
         let new = Member::new(device, MemberState::Rebuilding, now);
         let old = std::mem::replace(member, new);
+        (self.cells_before, self.cells_gone) = (self.members_cells(), gone);
         self.record_replacement(index);
         self.scrub();
         Ok(old.device)

@@ -150,6 +150,20 @@ impl FlashCounters {
         difference
     }
 
+    /// What this and `other`, counters of other flash, counted together.
+    #[must_use]
+    pub fn with(&self, other: &Self) -> Self {
+        let mut sum = *self;
+        for (row, more) in sum.cells.iter_mut().zip(&other.cells) {
+            for (cell, more) in row.iter_mut().zip(more) {
+                *cell += more;
+            }
+        }
+        sum.host_write_pages += other.host_write_pages;
+        sum.host_read_pages += other.host_read_pages;
+        sum
+    }
+
     /// The cells that are not zero, in declaration order.
     pub fn cells(&self) -> impl Iterator<Item = (FlashOperation, Cause, u64)> + '_ {
         FlashOperation::ALL.iter().flat_map(move |&operation| {
@@ -182,6 +196,18 @@ impl WearSummary {
     pub fn erase_count_mean(&self) -> f64 {
         self.erase_count_sum as f64 / self.erase_block_count.max(1) as f64
     }
+
+    /// This and `other`, of other erase blocks, as one.
+    #[must_use]
+    pub fn with(&self, other: &Self) -> Self {
+        Self {
+            erase_count_min: self.erase_count_min.min(other.erase_count_min),
+            erase_count_sum: self.erase_count_sum + other.erase_count_sum,
+            erase_count_max: self.erase_count_max.max(other.erase_count_max),
+            erase_block_count: self.erase_block_count + other.erase_block_count,
+            bad_erase_block_count: self.bad_erase_block_count + other.bad_erase_block_count,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -204,5 +230,21 @@ mod tests {
         );
         assert!((counters.write_amplification() - 1.5).abs() < 1e-12);
         assert_eq!(counters.since(&counters), FlashCounters::default());
+        let both = counters.with(&counters);
+        assert_eq!((both.programmed_pages(), both.host_write_pages), (6, 4));
+        assert_eq!(both.since(&counters), counters);
+    }
+
+    #[test]
+    fn the_wear_of_two_is_that_of_all_their_erase_blocks() {
+        let of = |min, sum, max, count| WearSummary {
+            erase_count_min: min,
+            erase_count_sum: sum,
+            erase_count_max: max,
+            erase_block_count: count,
+            bad_erase_block_count: 1,
+        };
+        let both = of(2, 30, 7, 6).with(&of(1, 12, 5, 4));
+        assert_eq!(both, WearSummary { bad_erase_block_count: 2, ..of(1, 42, 7, 10) });
     }
 }

@@ -23,6 +23,14 @@ pub struct FlashUse {
     pub wear: WearSummary,
 }
 
+impl FlashUse {
+    /// This and `other`, of the flash of another device, as one.
+    #[must_use]
+    pub fn with(&self, other: &Self) -> Self {
+        Self { commands: self.commands.with(&other.commands), wear: self.wear.with(&other.wear) }
+    }
+}
+
 /// What happened to the lines of a memory that wears out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineUse {
@@ -32,6 +40,18 @@ pub struct LineUse {
     pub write_count: u64,
     /// How often the line was that was written most.
     pub most_written_count: u64,
+}
+
+impl LineUse {
+    /// This and `other`, of the lines of another device, as one; bytes of a line are those of this one.
+    #[must_use]
+    pub fn with(&self, other: &Self) -> Self {
+        Self {
+            line_bytes: self.line_bytes,
+            write_count: self.write_count + other.write_count,
+            most_written_count: self.most_written_count.max(other.most_written_count),
+        }
+    }
 }
 
 /// What a device has done.

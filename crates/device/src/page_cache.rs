@@ -625,8 +625,9 @@ impl<D: Device> Device for PageCache<D> {
 
     /// Requests are those of the cache; what the drive was busy with is the drive's.
     fn counters(&self) -> Counters {
-        let Counters { busy, flash, .. } = self.drive.counters();
-        Counters { busy, energy: self.energy_by(self.clock.now()), flash, ..self.counters }
+        let Counters { busy, flash, lines, .. } = self.drive.counters();
+        let energy = self.energy_by(self.clock.now());
+        Counters { busy, energy, flash, lines, ..self.counters }
     }
 
     fn energy_by(&self, time: Nanos) -> Option<EnergyParts> {

@@ -75,8 +75,7 @@ impl MakeConfig for ArrayDriveConfig {
             |what: String| MakeError::Member(ProfileError::Array { name: name.into(), what });
         let SimOptions { seed, keep_data, .. } = options;
         let config = self.array_config(geometry.sector_bytes, keep_data).map_err(wrong)?;
-        let sectors = config.member_sector_count_for(geometry.sector_count);
-        let capacity = Geometry { sector_count: sectors, ..geometry }.capacity();
+        let capacity = self.member_capacity(geometry).map_err(wrong)?;
         let mut members = Vec::new();
         for (member, index) in self.member_names().map_err(wrong)?.into_iter().zip(0..) {
             let profile =
@@ -96,6 +95,11 @@ impl MakeConfig for ArrayDriveConfig {
 
     fn needs_filling(&self) -> Result<bool, ProfileError> {
         self.has_member(Profile::needs_filling)
+    }
+
+    /// Those of its members, added up.
+    fn counts_flash(&self) -> bool {
+        self.has_member(|profile| Ok(profile.counts_flash())).unwrap_or_default()
     }
 
     fn has_write_cache(&self) -> Option<bool> {
@@ -123,6 +127,13 @@ impl ArrayDriveConfig {
     /// In words, if a count is no number or there are more members than a layout can have.
     pub fn member_names(&self) -> Result<Vec<&str>, String> {
         expand(self.members.iter().map(String::as_str)).map_err(|what| format!("`members` {what}"))
+    }
+
+    /// What each member of an array of `geometry` has, as it is opened.
+    pub(crate) fn member_capacity(&self, geometry: Geometry) -> Result<ByteCount, String> {
+        let config = self.array_config(geometry.sector_bytes, false)?;
+        let sector_count = config.member_sector_count_for(geometry.sector_count);
+        Ok(Geometry { sector_count, ..geometry }.capacity())
     }
 
     fn array_config(&self, sector_bytes: u32, keeps_data: bool) -> Result<ArrayConfig, String> {

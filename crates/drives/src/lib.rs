@@ -31,3 +31,5 @@ pub mod shrunk;
 pub mod ssd;
 #[cfg(feature = "simulated")]
 pub mod target;
+#[cfg(feature = "simulated")]
+pub mod wear;

@@ -79,8 +79,8 @@ pub(crate) trait MakeConfig {
     /// If a member is unknown.
     fn needs_filling(&self) -> Result<bool, ProfileError>;
 
-    /// Whether what its own flash chips did, and how they wear, can be read off its counters. No drive has chips
-    /// that are its own unless it says so: an array's members have theirs.
+    /// Whether what its flash chips did, or its members', and how they wear, can be read off its counters. No
+    /// drive has chips unless it says so.
     fn counts_flash(&self) -> bool {
         false
     }

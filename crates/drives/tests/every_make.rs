@@ -44,7 +44,8 @@ fn what_is_asked_of_a_drive_is_what_its_devices_show() {
         ("device-a", (false, true, true)),
         ("pcm", (false, false, false)),
         ("array:stripe:sim:wd2000jb*2", (true, false, false)),
-        ("array:stripe:sim:device-a*2", (false, true, false)),
+        ("array:stripe:sim:device-a*2", (false, true, true)),
+        ("array:stripe:sim:device-a*1+sim:wd2000jb*1", (true, true, true)),
     ] {
         assert_eq!(asked(name), answers, "{name}: an arm, to be filled, counters of flash");
     }

@@ -223,6 +223,17 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         })
     }
 
+    /// What was done to the cells of all members.
+    pub(super) fn members_cells(&self) -> Cells {
+        let of_members = self.members.iter().map(|member| Cells::of(&member.device.counters()));
+        of_members.fold(Cells::default(), Cells::with)
+    }
+
+    /// The same from when counting began, members that were replaced included.
+    pub(super) fn cells(&self) -> Cells {
+        self.members_cells().since(&self.cells_before).with(self.cells_gone)
+    }
+
     pub(super) fn new_id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id
@@ -330,7 +341,8 @@ impl<D: Device + ?Sized> Device for ArrayDevice<D> {
 
     fn counters(&self) -> Counters {
         let busy = self.members_busy().saturating_sub(self.busy_before);
-        Counters { busy, energy: self.energy_by(Nanos::ZERO), ..self.counters }
+        let energy = self.energy_by(Nanos::ZERO);
+        self.cells().tell(Counters { busy, energy, ..self.counters })
     }
 
     fn energy_by(&self, time: Nanos) -> Option<EnergyParts> {

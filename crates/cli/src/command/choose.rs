@@ -224,6 +224,7 @@ fn cells_of(verdict: &Verdict) -> Vec<String> {
     let why = match verdict.why_many {
         Some(WhyMany::Capacity) => "data",
         Some(WhyMany::Rate) => "rate",
+        Some(WhyMany::Wear) => "life",
         Some(WhyMany::One) | None => "",
     };
     vec![

@@ -9,17 +9,15 @@
 //! 1. A flash drive is measured when it cleans: before the first point as much was written as the scaled drive
 //!    has, if the load writes; where that would take too long, `is_steady` is false.
 //! 2. A scaled drive that has more spare flash for its size than the whole one is told by `is_as_full`.
-//! 3. Wear is what was erased, or what was programmed if that is more erase blocks: each flash page
-//!    that is programmed is erased some day.
 
 use super::{Candidate, ChooseError, Question};
 use crate::run::RunObserver;
-use nandu_base::{ByteCount, FlashOperation, LatencyHistogram, Nanos, Rng, to_index, to_u32};
+use nandu_base::{ByteCount, LatencyHistogram, Nanos, Rng, to_index, to_u32};
 use nandu_bench::ycsb::{WorkloadKind, Ycsb};
 use nandu_bench::{Clock, Load as BenchLoad, Outcome, Plan, SwitchKind, Watch, run_watched};
 use nandu_device::{Counters, Device, Geometry, Operation, Request};
-use nandu_drives::profile::{DriveConfig, Profile, SimOptions};
-use nandu_nand::NandConfig;
+use nandu_drives::profile::{Profile, SimOptions};
+use nandu_drives::wear::{Endurance, chips};
 use nandu_storage::database::Isolation;
 use nandu_storage::volume::{DeviceVolume, Volume};
 use nandu_storage::{Database, Settings, Volumes};
@@ -107,7 +105,7 @@ pub struct Point {
     pub p99_ns: u64,
     /// Mean power, in watts, where the drives have a model of it.
     pub watts: Option<f64>,
-    /// Erase blocks of the data's drive that were worn for an operation; where it has chips of its own.
+    /// Erase blocks or lines of the data's drive that were worn for an operation; where such parts of it wear.
     pub data_wear: Option<f64>,
     /// The same of the log's.
     pub log_wear: Option<f64>,
@@ -118,36 +116,24 @@ pub struct Point {
 pub struct Measured {
     /// By how much was asked at once.
     pub points: Vec<Point>,
+    /// It is as full as the data make so many.
+    pub drive_count: u64,
     /// Bytes of the simulated drive.
     pub simulated_bytes: u64,
     /// Whether as much was written before as it has, or nothing is written.
     pub is_steady: bool,
     /// Whether its chips have no more spare for its size than those of the whole drive.
     pub is_as_full: bool,
-    /// Whether all that the load wears is told: nothing is written, disks do not wear, or chips say it.
+    /// Whether all that the load wears is told: nothing is written, disks do not wear, or profiles say it.
     pub is_wear_known: bool,
     /// Watts without work, where the drives have a model of it.
     pub idle_watts: Option<f64>,
 }
 
-/// The chips of a drive of `capacity`; none that are its own without.
-fn chips_in(profile: &Profile, capacity: ByteCount) -> Option<NandConfig> {
-    let DriveConfig::Ssd(ssd) = &profile.drive else { return None };
-    let sector_bytes = profile.geometry.sector_bytes;
-    let sector_count = capacity.0 / u64::from(sector_bytes);
-    ssd.nand_config(Geometry { sector_bytes, sector_count }, false).ok()
-}
-
-/// Erase blocks of a whole drive, and how many erases each stands; none without chips of its own.
-pub(crate) fn chips_of(profile: &Profile) -> Option<(u64, u64)> {
-    let nand = chips_in(profile, profile.geometry.capacity())?;
-    let endurance = u64::from(nand.rules.endurance);
-    (endurance > 0).then(|| (u64::from(nand.geometry.erase_block_count()), endurance))
-}
-
 /// Bytes of the chips of a drive of `capacity`, in percent of it.
 fn physical_percent(profile: &Profile, capacity: ByteCount) -> Option<u64> {
-    Some(chips_in(profile, capacity)?.geometry.data_bytes() * 100 / capacity.0.max(1))
+    let bytes: u64 = chips(profile, capacity).iter().map(|nand| nand.geometry.data_bytes()).sum();
+    (bytes > 0).then(|| bytes * 100 / capacity.0.max(1))
 }
 
 /// Whether a drive of `capacity` has about as little spare for its size as the whole one.
@@ -156,24 +142,6 @@ fn is_as_full(profile: &Profile, capacity: u64) -> bool {
     let scaled = physical_percent(profile, ByteCount(capacity));
     let limit = |whole: u64| whole * SPARE_PERCENT_MAX / 100;
     whole.zip(scaled).is_none_or(|(whole, scaled)| scaled <= limit(whole))
-}
-
-/// Whether somebody says how a drive wears: its chips do, and a disk does not wear.
-fn tells_wear(profile: &Profile) -> bool {
-    let is_disk =
-        profile.has_arm().unwrap_or_default() && !profile.needs_filling().unwrap_or_default();
-    is_disk || chips_of(profile).is_some()
-}
-
-/// Erase blocks that were worn between two readings.
-pub(crate) fn wear_between(profile: &Profile, before: &Counters, after: &Counters) -> Option<f64> {
-    let (before, after) = (before.flash?, after.flash?);
-    let commands = after.commands.since(&before.commands);
-    let erases = commands.total(FlashOperation::Erase) as f64;
-    let nand = chips_in(profile, profile.geometry.capacity())?;
-    let pages = f64::from(nand.geometry.flash_pages_per_erase_block);
-    let programmed = commands.programmed_pages() as f64 / pages;
-    Some(erases.max(programmed))
 }
 
 /// Joules between two readings of all drives; `None` if one has no model of them.
@@ -202,14 +170,24 @@ fn idle_watts(candidate: &Candidate, simulated_bytes: u64) -> Option<f64> {
     candidate.log.as_ref().map_or(Some(data), |log| Some(data + watts(log)?))
 }
 
-/// Bytes of a drive in which so many lie as full as `question` would fill a whole one, or several.
+/// How many drives the data take.
+pub(super) fn drives_for_data(question: &Question, profile: &Profile) -> u64 {
+    question.data_bytes.div_ceil(profile.geometry.capacity().0.max(1)).max(1)
+}
+
+/// Bytes of a drive in which so many lie as full as the data of `question` make each of `drive_count`.
 ///
 /// # Errors
 /// In words, if the load alone is more than the drive has.
-fn scaled_bytes(question: &Question, profile: &Profile, load_bytes: u64) -> Result<u64, String> {
+fn scaled_bytes(
+    question: &Question,
+    (profile, drive_count): (&Profile, u64),
+    load_bytes: u64,
+) -> Result<u64, String> {
     let whole = u128::from(profile.geometry.capacity().0);
-    let count = u128::from(question.data_bytes).div_ceil(whole).max(1);
-    let wanted = u128::from(load_bytes) * whole * count / u128::from(question.data_bytes);
+    // A product of two figures of 64 bits and a count that may have as many.
+    let all = whole.saturating_mul(u128::from(drive_count));
+    let wanted = u128::from(load_bytes).saturating_mul(all) / u128::from(question.data_bytes);
     let least = u128::from(load_bytes) * u128::from(ROOM_PERCENT_MIN) / 100;
     if least > whole {
         let (load, whole) = (ByteCount(load_bytes), profile.geometry.capacity());
@@ -222,30 +200,52 @@ fn scaled_bytes(question: &Question, profile: &Profile, load_bytes: u64) -> Resu
     Ok(bytes / sector_bytes * sector_bytes)
 }
 
-/// What a candidate does under the load.
+/// Bytes of the drive on which [`measure`] simulates a candidate.
+///
+/// # Errors
+/// In words, if the load alone is more than the drive has.
+pub(super) fn simulated_bytes(
+    question: &Question,
+    candidate: &Candidate,
+    drive_count: u64,
+) -> Result<u64, String> {
+    let load_bytes = match &question.load {
+        Load::Ycsb(ycsb) => ycsb.load_bytes(),
+        Load::Trace(trace) => trace.touched_bytes,
+    };
+    scaled_bytes(question, (&candidate.data, drive_count), load_bytes)
+}
+
+/// What a candidate does under the load, as full as the data make `drive_count` of it.
 ///
 /// # Errors
 /// In words, if it cannot be simulated.
 pub(super) fn measure(
     question: &Question,
-    candidate: &Candidate,
+    (candidate, drive_count): (&Candidate, u64),
     observer: &mut dyn RunObserver,
 ) -> Result<Measured, String> {
-    let (points, simulated_bytes, is_steady) = match &question.load {
-        Load::Ycsb(ycsb) => YcsbBench { ycsb, question, candidate }.points(observer)?,
+    let simulated_bytes = simulated_bytes(question, candidate, drive_count)?;
+    let (points, is_steady) = match &question.load {
+        Load::Ycsb(ycsb) => {
+            YcsbBench { ycsb, question, candidate, capacity: simulated_bytes }.points(observer)?
+        }
         Load::Trace(_) if candidate.log.is_some() => {
             return Err("a trace does not say which of its requests are of a log".to_owned());
         }
-        Load::Trace(trace) => trace.points(question, &candidate.data, observer)?,
+        Load::Trace(trace) => {
+            trace.points(question, (&candidate.data, simulated_bytes), observer)?
+        }
     };
     let drives = || std::iter::once(&candidate.data).chain(&candidate.log);
     let writes = points.iter().any(|measuring| measuring.writes);
     Ok(Measured {
         is_steady,
         is_as_full: !writes || is_as_full(&candidate.data, simulated_bytes),
-        is_wear_known: !writes || drives().all(tells_wear),
+        is_wear_known: !writes || drives().all(|drive| Endurance::of(drive).is_known()),
         idle_watts: idle_watts(candidate, simulated_bytes),
         points: points.into_iter().map(|measuring| measuring.point).collect(),
+        drive_count,
         simulated_bytes,
     })
 }
@@ -261,6 +261,8 @@ struct YcsbBench<'q> {
     ycsb: &'q YcsbChoice,
     question: &'q Question,
     candidate: &'q Candidate,
+    /// Bytes of the data's drive.
+    capacity: u64,
 }
 
 impl YcsbChoice {
@@ -281,11 +283,9 @@ impl YcsbChoice {
 }
 
 impl YcsbBench<'_> {
-    fn open(&self) -> Result<(Database, u64), String> {
+    fn open(&self) -> Result<Database, String> {
         let fail = |error: &dyn std::fmt::Display| error.to_string();
-        let Self { question, candidate, ycsb } = *self;
-        let load_bytes = ycsb.load_bytes();
-        let capacity = scaled_bytes(question, &candidate.data, load_bytes)?;
+        let Self { question, candidate, ycsb, capacity } = *self;
         let open = |profile: &Profile, capacity: u64, part: &str| {
             let seed = Rng::for_part(question.seed, part).next_u64();
             let options = SimOptions { capacity: Some(ByteCount(capacity)), seed, keep_data: true };
@@ -310,7 +310,7 @@ impl YcsbBench<'_> {
         };
         settings.check().map_err(|error| fail(&error))?;
         let database = Database::create(Volumes::new(data, log), &settings, question.seed);
-        Ok((database.map_err(|error| fail(&error))?, capacity))
+        database.map_err(|error| fail(&error))
     }
 
     fn load_of(&self, part: &str) -> Ycsb {
@@ -350,15 +350,12 @@ impl YcsbBench<'_> {
         if outcome.was_stopped { Err(STOPPED.to_owned()) } else { Ok(outcome) }
     }
 
-    fn points(
-        &self,
-        observer: &mut dyn RunObserver,
-    ) -> Result<(Vec<Measuring>, u64, bool), String> {
-        let (database, capacity) = self.open()?;
+    fn points(&self, observer: &mut dyn RunObserver) -> Result<(Vec<Measuring>, bool), String> {
+        let database = self.open()?;
         let loaded = self.load_of("load").load(&database, |_| !observer.is_cancelled());
         loaded.map_err(|error| error.to_string())?;
         database.drop_cached_pages().map_err(|error| error.to_string())?;
-        let is_steady = self.age(&database, capacity, observer)?;
+        let is_steady = self.age(&database, observer)?;
         let mut points = Vec::new();
         for (index, depth) in DEPTHS.into_iter().enumerate() {
             observer.progress(index as f64 / DEPTHS.len() as f64, "clients at work");
@@ -367,26 +364,21 @@ impl YcsbBench<'_> {
             points.push(self.point(depth, &outcome, (&before, &counters_of(&database))));
         }
         database.close().map_err(|error| error.to_string())?;
-        Ok((points, capacity, is_steady))
+        Ok((points, is_steady))
     }
 
     /// Runs the load until it has written as much as the drive has; whether it did.
-    fn age(
-        &self,
-        database: &Database,
-        capacity: u64,
-        observer: &mut dyn RunObserver,
-    ) -> Result<bool, String> {
+    fn age(&self, database: &Database, observer: &mut dyn RunObserver) -> Result<bool, String> {
         let is_flash = self.candidate.data.needs_filling().map_err(|error| error.to_string())?;
         if !self.ycsb.writes() || !is_flash {
             return Ok(true);
         }
         let mut written_bytes = 0;
         for number in 0..AGING_RUN_COUNT_MAX {
-            observer.progress((written_bytes as f64 / capacity as f64).min(1.0), "aging");
+            observer.progress((written_bytes as f64 / self.capacity as f64).min(1.0), "aging");
             written_bytes +=
                 self.run(database, (&format!("aging {number}"), 16), observer)?.written_bytes;
-            if written_bytes >= capacity {
+            if written_bytes >= self.capacity {
                 return Ok(true);
             }
         }
@@ -403,7 +395,7 @@ impl YcsbBench<'_> {
         let seconds = outcome.elapsed_ns.max(1) as f64 / 1e9;
         let wear = |index: usize, profile: &Profile| {
             let (before, after) = (before.get(index)?, after.get(index)?);
-            Some(wear_between(profile, before, after)? / operations)
+            Some(Endurance::of(profile).worn_between(before, after)? / operations)
         };
         let slowest = outcome.operations.iter().map(|operation| operation.latency_ns.p99).max();
         let point = Point {
@@ -480,10 +472,9 @@ impl TraceLoad {
     fn points(
         &self,
         question: &Question,
-        profile: &Profile,
+        (profile, capacity): (&Profile, u64),
         observer: &mut dyn RunObserver,
-    ) -> Result<(Vec<Measuring>, u64, bool), String> {
-        let capacity = scaled_bytes(question, profile, self.touched_bytes)?;
+    ) -> Result<(Vec<Measuring>, bool), String> {
         let seed = Rng::for_part(question.seed, "data").next_u64();
         let options = SimOptions { capacity: Some(ByteCount(capacity)), seed, keep_data: false };
         let mut drive = profile.open(options).map_err(|error| error.to_string())?;
@@ -494,7 +485,7 @@ impl TraceLoad {
         for depth in DEPTHS {
             points.push(self.point((drive.as_mut(), profile), depth, observer)?);
         }
-        Ok((points, capacity, is_steady))
+        Ok((points, is_steady))
     }
 
     /// Replays it until as much was written as the drive has, if it writes; whether that came.
@@ -575,7 +566,9 @@ impl TraceLoad {
             operations_per_second: count / seconds,
             p99_ns,
             watts: joules_between(&[before], &[after]).map(|joules| joules / seconds),
-            data_wear: wear_between(profile, &before, &after).map(|wear| wear / count),
+            data_wear: Endurance::of(profile)
+                .worn_between(&before, &after)
+                .map(|wear| wear / count),
             log_wear: None,
         };
         Ok(Measuring { point, writes })

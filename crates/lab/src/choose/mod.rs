@@ -12,12 +12,14 @@
 //!    is `None`, and what it would add is left out and told.
 //! 2. Several drives share data and requests evenly; that is the one thing that is not simulated.
 //! 3. The same question has the same answer, bit for bit.
+//! 4. A candidate is as full as the data make as many of it as are taken: where the rate wants more than the
+//!    data do, it is measured again, emptier, and the fewest are sought that do. More are taken where they are
+//!    worn out so much later that a year costs less.
 
 mod measure;
 mod verdict;
 
 pub use measure::{Load, Measured, Point, TraceLoad, YcsbChoice};
-pub(crate) use measure::{chips_of, wear_between};
 pub use verdict::{Answer, Verdict, WhyMany};
 
 use crate::run::RunObserver;
@@ -25,10 +27,13 @@ use nandu_drives::price::{Price, Prices};
 use nandu_drives::profile::{Profile, ProfileError};
 use nandu_trace::TraceError;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// What a candidate's log lies on: `DATA+log=DRIVE`.
 const LOG: &str = "+log=";
+/// How often a candidate is measured, at most, while it is sought how many do.
+const ROUND_COUNT_MAX: usize = 6;
 
 /// Why there is no answer.
 #[derive(Debug)]
@@ -155,13 +160,94 @@ pub fn choose(
     for (index, candidate) in candidates.iter().enumerate() {
         observer.step_started(index, candidates.len(), &candidate.name, false);
         let paid = candidate.prices(prices);
-        let measured = measure::measure(question, candidate, observer);
+        let mut rounds = Rounds { question, candidate, paid, known: BTreeMap::new() };
+        let verdict = rounds.settle(observer);
         if observer.is_cancelled() {
             return Err(ChooseError::Stopped);
         }
-        verdicts.push(verdict::judge(question, candidate, paid, measured));
+        verdicts.push(verdict);
     }
     Ok(Answer::of(question, verdicts))
+}
+
+/// A candidate while it is sought how many of it do.
+struct Rounds<'q> {
+    question: &'q Question,
+    candidate: &'q Candidate,
+    paid: Option<(Price, Option<Price>)>,
+    /// What it did, by the bytes of the drive on which it was simulated.
+    known: BTreeMap<u64, Result<Measured, String>>,
+}
+
+impl Rounds<'_> {
+    /// The fewest that do, or more of them where these would cost less a year: emptier ones wear less.
+    fn settle(&mut self, observer: &mut dyn RunObserver) -> Verdict {
+        let mut settled = self.fewest(observer);
+        while let Some(count) = settled.drive_count.filter(|_| settled.is_worn_out_early()) {
+            let twice = count.saturating_mul(2);
+            if !self.can_tell(twice) || observer.is_cancelled() {
+                break;
+            }
+            let more = self.verdict(twice, observer);
+            if !more.is_cheaper_than(&settled) {
+                break;
+            }
+            settled = more.for_life();
+        }
+        settled
+    }
+
+    /// The fewest that do, each as full as so many are.
+    fn fewest(&mut self, observer: &mut dyn RunObserver) -> Verdict {
+        let mut too_few = measure::drives_for_data(self.question, &self.candidate.data);
+        let as_full_as_can_be = self.verdict(too_few, observer);
+        // Who needs no more than the data do is as full as that.
+        let Some(mut enough) = as_full_as_can_be.drive_count.filter(|&count| count > too_few)
+        else {
+            return as_full_as_can_be;
+        };
+        let mut settled = self.verdict(enough, observer);
+        if settled.drive_count != Some(enough) {
+            // Emptier it is slower, or above the limit of latency: no fewer are known to do.
+            return settled;
+        }
+        while enough - too_few > 1 && !observer.is_cancelled() {
+            let between = too_few + (enough - too_few) / 2;
+            if !self.can_tell(between) {
+                break;
+            }
+            let verdict = self.verdict(between, observer);
+            if verdict.drive_count == Some(between) {
+                (enough, settled) = (between, verdict);
+            } else {
+                too_few = between;
+            }
+        }
+        settled
+    }
+
+    /// What becomes of so many of it.
+    fn verdict(&mut self, drive_count: u64, observer: &mut dyn RunObserver) -> Verdict {
+        let Self { question, candidate, .. } = *self;
+        let measured = match measure::simulated_bytes(question, candidate, drive_count) {
+            Err(why) => Err(why),
+            Ok(bytes) => {
+                let known = self.known.entry(bytes);
+                let found = known.or_insert_with(|| {
+                    measure::measure(question, (candidate, drive_count), observer)
+                });
+                found.clone().map(|measured| Measured { drive_count, ..measured })
+            }
+        };
+        verdict::judge(question, candidate, self.paid.clone(), measured)
+    }
+
+    /// Whether it was measured as full as so many are, or may be once more.
+    fn can_tell(&self, drive_count: u64) -> bool {
+        let bytes = measure::simulated_bytes(self.question, self.candidate, drive_count);
+        self.known.len() < ROUND_COUNT_MAX
+            || bytes.is_ok_and(|bytes| self.known.contains_key(&bytes))
+    }
 }
 
 impl Question {

@@ -1,8 +1,8 @@
 //! From what a candidate did to what it costs: how many are needed, how long they last, what a year costs.
 //!
 //! ```text
-//!   drives      max(data / capacity, rate / rate of one)
-//!   years       min(service, endurance x erase blocks x drives / (wear of an operation x rate))
+//!   drives      max(data / capacity, rate / rate of one, those that it was measured for)
+//!   years       min(service, endurance x erase blocks or lines x drives / (wear of an operation x rate))
 //!   a year      drives x price / years, of data and log each by its own, + watts x 8766 h x price of a kWh
 //!   point       the one within the limit of latency that costs least, then needs fewest drives
 //! ```
@@ -10,10 +10,11 @@
 //! 1. Who is over the budget, too slow or without a price has no place among those that will do.
 //! 2. Of power only what the drives draw is counted, not what the host does.
 
-use super::measure::{Load, Measured, Point, TRACE_REQUEST_COUNT_MAX, chips_of};
+use super::measure::{Load, Measured, Point, TRACE_REQUEST_COUNT_MAX, drives_for_data};
 use super::{Candidate, Question};
 use nandu_drives::price::Price;
 use nandu_drives::profile::Profile;
+use nandu_drives::wear::Endurance;
 use serde::Serialize;
 
 const SECONDS_PER_YEAR: f64 = 365.25 * 24.0 * 3600.0;
@@ -27,6 +28,8 @@ pub enum WhyMany {
     Capacity,
     /// Fewer would not serve so many operations.
     Rate,
+    /// Fewer would be fuller, and worn out so much sooner that a year cost more.
+    Wear,
     /// One is enough.
     One,
 }
@@ -129,17 +132,15 @@ fn sum_of((data, log): &Paid) -> Price {
 
 /// How many drives serve `rate` that serve `per_second` each.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is at least 1")]
-fn drives_for(rate: u64, per_second: f64) -> u64 {
+pub(super) fn drives_for(rate: u64, per_second: f64) -> u64 {
     (rate as f64 / per_second).ceil().max(1.0) as u64
 }
 
-/// Years until so many drives are worn out by `wear` erase blocks an operation.
+/// Years until so many drives are worn out by `wear` erase blocks or lines an operation.
 fn years_of(profile: &Profile, wear: Option<f64>, question: &Question, count: u64) -> Option<f64> {
-    let (erase_blocks, endurance) = chips_of(profile)?;
+    let in_all = Endurance::of(profile).worn_in_all()?;
     let wear = wear.filter(|&wear| wear > 0.0)?;
-    let erases_per_second = wear * question.rate as f64;
-    let erases = erase_blocks as f64 * endurance as f64 * count as f64;
-    Some(erases / erases_per_second / SECONDS_PER_YEAR)
+    Some(in_all * count as f64 / (wear * question.rate as f64) / SECONDS_PER_YEAR)
 }
 
 impl Verdict {
@@ -174,11 +175,12 @@ impl Verdict {
         (measured, point): (&Measured, &Point),
         paid: Option<&Paid>,
     ) {
-        let by_data = question.data_bytes.div_ceil(candidate.data.geometry.capacity().0).max(1);
+        let by_data = drives_for_data(question, &candidate.data);
         let by_rate = drives_for(question.rate, point.operations_per_second);
-        let count = by_data.max(by_rate);
+        // Fewer than it was measured for would be fuller.
+        let count = by_data.max(by_rate).max(measured.drive_count);
         self.drive_count = Some(count);
-        self.why_many = Some(match (count, by_rate > by_data) {
+        self.why_many = Some(match (count, count > by_data) {
             (1, _) => WhyMany::One,
             (_, true) => WhyMany::Rate,
             (_, false) => WhyMany::Capacity,
@@ -242,6 +244,27 @@ impl Verdict {
 
     fn will_do(&self) -> bool {
         self.refused.is_none()
+    }
+
+    /// Whether its drives wear out before the years of service are over.
+    pub(super) fn is_worn_out_early(&self) -> bool {
+        self.years.is_some() && self.worn_out_in() <= self.years.unwrap_or_default()
+    }
+
+    /// Years until the first of its drives is worn out.
+    fn worn_out_in(&self) -> f64 {
+        [self.data_years, self.log_years].into_iter().flatten().fold(f64::INFINITY, f64::min)
+    }
+
+    /// Whether it will do, too, and costs less a year; the other is of fewer drives.
+    pub(super) fn is_cheaper_than(&self, other: &Self) -> bool {
+        let cost = |it: &Self| it.cents_per_year.unwrap_or(f64::INFINITY);
+        (self.will_do() || !other.will_do()) && cost(self) < cost(other)
+    }
+
+    /// The same, taken for the sake of its life.
+    pub(super) fn for_life(self) -> Self {
+        Self { why_many: Some(WhyMany::Wear), ..self }
     }
 }
 
@@ -345,12 +368,11 @@ fn described(verdict: &Verdict) -> String {
     let why = match verdict.why_many {
         Some(WhyMany::Capacity) => " for the data",
         Some(WhyMany::Rate) => " for the rate",
-        _ => "",
+        Some(WhyMany::Wear) => " for their life",
+        Some(WhyMany::One) | None => "",
     };
     let drives = nandu_base::words::counted(count, "drive");
     let years = verdict.years.map_or(String::new(), |years| format!(" every {years:.1} years"));
-    let worn = [verdict.data_years, verdict.log_years].into_iter().flatten();
-    let is_worn = worn.fold(f64::INFINITY, f64::min) <= verdict.years.unwrap_or_default();
-    let wear = if is_worn { ", when worn out" } else { "" };
+    let wear = if verdict.is_worn_out_early() { ", when worn out" } else { "" };
     format!("${a_year:.2} a year ({drives}{why}{years}{wear})")
 }

@@ -31,12 +31,12 @@ use super::Measurement;
 use super::bench::{AccessPattern, Bench};
 use super::site::page_cache::Cached;
 use super::site::{SiteDrive, SiteDrives, check_cancelled, check_drives};
-use crate::choose::{chips_of, wear_between};
 use crate::error::LabError;
 use crate::outcome::Series;
 use nandu_base::{ByteCount, Nanos, Permutation, Rng, to_index, to_u32};
 use nandu_device::{Counters, Device, EnergyReport, MeteredDevice, Request};
 use nandu_drives::profile::{Profile, SimOptions};
+use nandu_drives::wear::Endurance;
 use nandu_probe::{Area, Preparation, ProbeError, prepare, text};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -491,10 +491,9 @@ impl Subject {
 
     /// Years until all erase blocks of the whole drive are worn out, if all went on as in `elapsed`.
     fn years(&self, elapsed: Nanos, before: &Counters, after: &Counters) -> Option<f64> {
-        let (erase_blocks, endurance) = chips_of(&self.profile)?;
-        let worn = wear_between(&self.profile, before, after).filter(|worn| *worn > 0.0)?;
-        let erases = erase_blocks as f64 * endurance as f64;
-        Some(erases / worn * elapsed.as_seconds_f64() / YEAR_SECONDS)
+        let endurance = Endurance::of(&self.profile);
+        let worn = endurance.worn_between(before, after).filter(|worn| *worn > 0.0)?;
+        Some(endurance.worn_in_all()? / worn * elapsed.as_seconds_f64() / YEAR_SECONDS)
     }
 
     /// Bytes that the drive has read.
