@@ -265,6 +265,19 @@ pub fn three_digits(value: f64) -> String {
     }
 }
 
+/// Three significant figures without an exponent, of small numbers, too: `0.00123`, `1234`.
+#[must_use]
+pub fn figures(value: f64) -> String {
+    if value == 0.0 {
+        return "0".into();
+    }
+    let magnitude = value.abs().log10().floor();
+    let places = (2.0 - magnitude).clamp(0.0, 12.0);
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 12")]
+    let places = places as usize;
+    format!("{value:.places$}")
+}
+
 /// A 64-bit quantity as an index into memory.
 ///
 /// # Panics

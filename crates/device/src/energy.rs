@@ -12,6 +12,7 @@
 //! 4. Readings have 128 bits, which no device comes to the end of; 64 would end at 18 MJ.
 //! 5. A joule in a report says whether a model or a meter told it.
 
+use nandu_base::units::figures;
 use nandu_base::{Nanos, Picojoules};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -190,6 +191,12 @@ impl PowerCourse {
         Some(WattsOverTime { interval_seconds: self.interval.as_seconds_f64(), watts })
     }
 
+    /// The readings by their times; the last one is at `now`, when it is `energy`.
+    pub(crate) fn points(&self, now: Nanos, energy: Picojoules) -> Vec<(Nanos, Picojoules)> {
+        let ends = (1..).map(|number| self.end_of(number));
+        ends.zip(self.readings.iter().copied()).chain([(now, energy)]).collect()
+    }
+
     fn last(&self) -> Picojoules {
         self.readings.last().copied().unwrap_or(self.first)
     }
@@ -346,18 +353,6 @@ impl EnergyReport {
         }
         text
     }
-}
-
-/// Three figures of a number, without an exponent.
-fn figures(value: f64) -> String {
-    if value == 0.0 {
-        return "0".into();
-    }
-    let magnitude = value.abs().log10().floor();
-    let places = (2.0 - magnitude).clamp(0.0, 12.0);
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 12")]
-    let places = places as usize;
-    format!("{value:.places$}")
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub use energy::{EnergyParts, EnergyReport, EnergySource, PowerCourse, WattsOver
 pub use error::DeviceError;
 pub use faulty::{Failure, FailureCounts, FaultPlan, FaultyDevice, UnflushedFate};
 pub use memory::{MemoryConfig, MemoryDevice};
-pub use metered::{MeteredDevice, PowerLog};
+pub use metered::{DeviceUse, MeteredDevice, OneClock, PowerLog};
 pub use page_cache::{PageCache, PageCacheConfig, Replacement};
 pub use queue::CompletionQueue;
 pub use raw_flash::RawFlash;

@@ -9,12 +9,15 @@
 //!
 //! 1. It changes nothing: requests, times and counters are the device's.
 //! 2. Nobody waits for it: the log is held for as long as a reading takes.
+//! 3. Devices that are gone came one after the other, so that their times add up; those of one [`OneClock`] have
+//!    one time, and each used what it did until the last of them ended.
 
 use crate::{
-    Completion, Counters, Device, DeviceError, DeviceInfo, EnergyParts, EnergyReport, IoBuffer,
-    PowerCourse, Rejected, Request, WattsOverTime,
+    Completion, Counters, Device, DeviceError, DeviceInfo, EnergyParts, EnergyReport, FlashUse,
+    IoBuffer, LineUse, PowerCourse, Rejected, Request, WattsOverTime,
 };
 use nandu_base::{Nanos, Picojoules};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -35,6 +38,45 @@ struct Gone {
     request_count: u64,
     /// Whether one of them told nothing.
     has_silent: bool,
+    /// Watts over the times of all, one after the other.
+    course: Option<PowerCourse>,
+    uses: BTreeMap<String, DeviceUse>,
+}
+
+/// What devices of one name did that are gone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceUse {
+    /// How long there was one, in all.
+    pub time: Nanos,
+    /// Requests that they completed.
+    pub request_count: u64,
+    /// Counters of what wears, and of bytes that were written; no other ones.
+    pub counters: Counters,
+}
+
+/// Devices that work side by side on one clock.
+#[derive(Clone, Debug, Default)]
+pub struct OneClock {
+    latest_ns: Arc<AtomicU64>,
+    together: Arc<Mutex<Together>>,
+}
+
+/// Those of one clock: how many work, and what those did that have ended.
+#[derive(Debug, Default)]
+struct Together {
+    alive_count: usize,
+    ended: Vec<Ended>,
+}
+
+/// A device that is gone.
+#[derive(Debug)]
+struct Ended {
+    name: String,
+    counters: Counters,
+    parts: Option<EnergyParts>,
+    time: Nanos,
+    /// What it had used by these times.
+    points: Vec<(Nanos, Picojoules)>,
 }
 
 impl Default for PowerLog {
@@ -61,19 +103,19 @@ impl PowerLog {
     #[must_use]
     pub fn of_gone(&self) -> Option<EnergyReport> {
         let gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_told = !gone.has_silent && gone.time > Nanos::ZERO;
-        is_told.then(|| EnergyReport::of_model(&gone.parts, gone.time, gone.request_count))
+        if gone.has_silent || gone.time == Nanos::ZERO {
+            return None;
+        }
+        let mut report = EnergyReport::of_model(&gone.parts, gone.time, gone.request_count);
+        report.watts_over_time =
+            gone.course.clone().and_then(|course| course.watts(gone.time, gone.parts.total()));
+        Some(report)
     }
 
-    fn note_end(&self, device: &impl Device) {
-        let counters = device.counters();
-        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
-        gone.time = gone.time.saturating_add(device.now());
-        gone.request_count += counters.request_count();
-        match counters.energy {
-            Some(energy) => gone.parts += energy,
-            None => gone.has_silent = true,
-        }
+    /// What devices did that are gone, by their names.
+    #[must_use]
+    pub fn uses(&self) -> BTreeMap<String, DeviceUse> {
+        self.gone.lock().unwrap_or_else(PoisonError::into_inner).uses.clone()
     }
 
     fn look(&self, device: &impl Device) {
@@ -98,36 +140,160 @@ impl PowerLog {
     }
 }
 
+impl Gone {
+    /// Adds devices that had one time.
+    fn add(&mut self, ended: Vec<Ended>) {
+        let before = (self.time, self.parts.total());
+        let begin = || PowerCourse::begin(Nanos::ZERO, Picojoules::ZERO);
+        let course = self.course.get_or_insert_with(begin);
+        let times: BTreeSet<Nanos> =
+            ended.iter().flat_map(|it| &it.points).map(|point| point.0).collect();
+        for time in times {
+            let used: Picojoules = ended.iter().map(|it| used_at(&it.points, time)).sum();
+            course.read(before.0.saturating_add(time), before.1.saturating_add(used));
+        }
+        let time = ended.iter().map(|it| it.time).max().unwrap_or_default();
+        self.time = self.time.saturating_add(time);
+        for Ended { name, counters, parts, time, .. } in ended {
+            self.request_count += counters.request_count();
+            match parts {
+                Some(parts) => self.parts += parts,
+                None => self.has_silent = true,
+            }
+            self.uses.entry(name).or_default().add(&counters, time);
+        }
+    }
+}
+
+impl DeviceUse {
+    /// Two readings, before and after, as of one device.
+    #[must_use]
+    pub fn readings(&self) -> (Counters, Counters) {
+        let before = Counters {
+            flash: self.counters.flash.map(|_| FlashUse::default()),
+            lines: self.counters.lines.map(|lines| LineUse { write_count: 0, ..lines }),
+            ..Counters::default()
+        };
+        (before, self.counters)
+    }
+
+    fn add(&mut self, counters: &Counters, time: Nanos) {
+        self.time = self.time.saturating_add(time);
+        self.request_count += counters.request_count();
+        let sum = &mut self.counters;
+        sum.writes.byte_count += counters.writes.byte_count;
+        sum.flash = match (sum.flash, counters.flash) {
+            (Some(one), Some(other)) => Some(one.with(&other)),
+            (one, other) => one.or(other),
+        };
+        sum.lines = match (sum.lines, counters.lines) {
+            (Some(one), Some(other)) => Some(one.with(&other)),
+            (one, other) => one.or(other),
+        };
+    }
+}
+
+/// What was used by `time`: between two points it grew evenly, and after the last one not at all.
+fn used_at(points: &[(Nanos, Picojoules)], time: Nanos) -> Picojoules {
+    let next = points.partition_point(|point| point.0 < time);
+    let before = next.checked_sub(1).map_or((Nanos::ZERO, Picojoules::ZERO), |index| points[index]);
+    let Some(&after) = points.get(next) else { return before.1 };
+    let span = u128::from(after.0.saturating_sub(before.0).0.max(1));
+    let passed = u128::from(time.saturating_sub(before.0).0);
+    let gained = after.1.saturating_sub(before.1).0;
+    // The rest apart, so that no product leaves its range: times have 64 bits.
+    before.1.saturating_add(Picojoules(gained / span * passed + gained % span * passed / span))
+}
+
+impl OneClock {
+    fn with<R>(&self, act: impl FnOnce(&mut Together) -> R) -> R {
+        act(&mut self.together.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// One device more.
+    fn begin(&self) {
+        self.with(|together| together.alive_count += 1);
+    }
+
+    fn come_to(&self, now: Nanos) {
+        self.latest_ns.fetch_max(now.0, Ordering::Relaxed);
+    }
+
+    /// One fewer; all of them, if it was the last.
+    fn end(&self, ended: Ended) -> Option<Vec<Ended>> {
+        self.with(|together| {
+            together.ended.push(ended);
+            together.alive_count -= 1;
+            (together.alive_count == 0).then(|| std::mem::take(&mut together.ended))
+        })
+    }
+}
+
 /// A device that tells a [`PowerLog`] what it uses.
 #[derive(Debug)]
 pub struct MeteredDevice<D: Device> {
     inner: D,
     log: PowerLog,
-    /// Whether it is looked at while it is used, or at its end alone.
+    clock: OneClock,
+    /// What the log hears of at the end; of a device that tells it nothing while it is used.
+    own_course: Option<PowerCourse>,
+    /// Whether the log is told while it is used.
     is_watched: bool,
 }
 
 impl<D: Device> MeteredDevice<D> {
     /// `inner`, which tells `log`.
-    pub const fn new(inner: D, log: PowerLog) -> Self {
-        Self { inner, log, is_watched: true }
+    pub fn new(inner: D, log: PowerLog) -> Self {
+        Self::begin(inner, log, OneClock::default(), true)
     }
 
     /// `inner`, which tells `log` at its end alone: for [`PowerLog::of_gone`].
-    pub const fn tallied(inner: D, log: PowerLog) -> Self {
-        Self { inner, log, is_watched: false }
+    pub fn tallied(inner: D, log: PowerLog) -> Self {
+        Self::begin(inner, log, OneClock::default(), false)
     }
 
-    fn look(&self) {
+    /// The same, beside others of `clock`.
+    pub fn tallied_beside(inner: D, log: PowerLog, clock: OneClock) -> Self {
+        Self::begin(inner, log, clock, false)
+    }
+
+    fn begin(inner: D, log: PowerLog, clock: OneClock, is_watched: bool) -> Self {
+        clock.begin();
+        let energy = inner.counters().energy.filter(|_| !is_watched);
+        let own_course = energy.map(|energy| PowerCourse::begin(inner.now(), energy.total()));
+        Self { inner, log, clock, own_course, is_watched }
+    }
+
+    fn look(&mut self) {
+        let now = self.inner.now();
+        self.clock.come_to(now);
         if self.is_watched {
             self.log.look(&self.inner);
+        } else if let Some(course) = self.own_course.as_mut().filter(|course| course.is_due(now))
+            && let Some(energy) = self.inner.counters().energy
+        {
+            course.read(now, energy.total());
         }
     }
 }
 
 impl<D: Device> Drop for MeteredDevice<D> {
     fn drop(&mut self) {
-        self.log.note_end(&self.inner);
+        self.clock.come_to(self.inner.now());
+        let time = Nanos(self.clock.latest_ns.load(Ordering::Relaxed));
+        let parts = self.inner.energy_by(time);
+        let points = self.own_course.as_ref().zip(parts);
+        let points = points.map(|(course, parts)| course.points(time, parts.total()));
+        let ended = Ended {
+            name: self.inner.info().name.clone(),
+            counters: self.inner.counters(),
+            parts,
+            time,
+            points: points.unwrap_or_default(),
+        };
+        if let Some(ended) = self.clock.end(ended) {
+            self.log.gone.lock().unwrap_or_else(PoisonError::into_inner).add(ended);
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 use nandu_base::{ByteCount, Nanos, Picojoules, Rng};
 use nandu_device::energy::drawn;
 use nandu_device::testing::run;
-use nandu_device::{Device, EnergyParts, Request};
+use nandu_device::{Device, EnergyParts, MeteredDevice, OneClock, PowerLog, Request};
 use nandu_drives::profile::{Profile, SimOptions};
 
 const DISK: &str = r#"title = "A disk"
@@ -544,4 +544,51 @@ fn figures_that_contradict_each_other_are_named() {
         let error = Profile::parse("drive", "drive.toml", &text).unwrap_err().to_string();
         assert!(error.contains(named), "{error} does not name {named}");
     }
+}
+
+#[test]
+fn drives_on_one_clock_use_what_they_do_until_the_last_of_them_is_done() {
+    let (log, clock) = (PowerLog::default(), OneClock::default());
+    let open = || MeteredDevice::tallied_beside(open(DISK), log.clone(), clock.clone());
+    let (mut worker, mut other) = (open(), open());
+    let mut rng = Rng::new(9);
+    for id in 0..300 {
+        run(&mut worker, Request::read(id, rng.below(1_900_000), 128, None));
+    }
+    run(&mut other, Request::read(0, 0, 128, None));
+    let (end, other_end) = (worker.now(), other.now());
+    let [worked, rested] = [&worker, &other].map(|disk| disk.counters().energy.unwrap());
+    // The one that was done first rests until the other is, whoever is gone first.
+    drop(other);
+    assert_eq!(log.of_gone(), None, "one of them is at work");
+    drop(worker);
+    let report = log.of_gone().unwrap();
+    let rest = drawn(7500, end - other_end);
+    let expected = joules(&worked) + joules(&rested) + rest.0 as f64 / 1e12;
+    assert!((report.joules / expected - 1.0).abs() < 1e-9, "{report:?} for {expected}");
+    assert_eq!(report.seconds, end.as_seconds_f64(), "their time is one");
+    assert!((report.operations_per_joule.unwrap() * report.joules - 301.0).abs() < 1e-6);
+    // Both are ready all the time; one seeks on top.
+    let course = report.watts_over_time.clone().unwrap();
+    let (count, interval) = (course.watts.len(), course.interval_seconds);
+    assert!((2..=32).contains(&count), "{course:?}");
+    let last = report.seconds - (count - 1) as f64 * interval;
+    let sum: f64 = course.watts[..count - 1].iter().sum::<f64>() * interval;
+    let all = sum + course.watts[count - 1] * last;
+    assert!((all / expected - 1.0).abs() < 1e-6, "{all} J in {course:?}");
+    assert!(course.watts.iter().all(|watts| (15.0..20.1).contains(watts)), "{course:?}");
+    let uses = log.uses();
+    assert_eq!(uses["sim:drive"].request_count, 301, "both have one name");
+    // Who comes after them has a time of its own.
+    drop(MeteredDevice::tallied(open_after(Nanos::from_seconds(10)), log.clone()));
+    let both = log.of_gone().unwrap();
+    assert!((both.seconds - report.seconds - 10.0).abs() < 1e-9);
+    assert!((both.joules - report.joules - 75.0).abs() < 1e-6);
+}
+
+/// A disk that has rested until `time`.
+fn open_after(time: Nanos) -> Box<dyn Device + Send> {
+    let mut disk = open(DISK);
+    disk.idle_until(time);
+    disk
 }

@@ -9,7 +9,7 @@ use super::drive::{DriveVariant, Drives};
 use super::site::{cancelled, fill};
 use crate::error::LabError;
 use nandu_base::{ByteCount, Rng};
-use nandu_device::{Device, MeteredDevice};
+use nandu_device::{Device, MeteredDevice, OneClock};
 use nandu_drives::profile::SimOptions;
 use nandu_external::{ExternalError, Io, on_one_clock};
 use nandu_storage::Volume;
@@ -59,6 +59,7 @@ pub(super) fn volumes_of(
     scale: Scale,
 ) -> Result<Vec<Io>, LabError> {
     let mut seeds = Rng::for_part(bench.seed, step);
+    let clock = OneClock::default();
     let mut volumes: Vec<Box<dyn Volume>> = Vec::new();
     for (name, variant) in drives {
         let failed = |why: String| LabError::step(step, &why);
@@ -67,11 +68,9 @@ pub(super) fn volumes_of(
         let capacity = if is_filled { Some(scale.flash) } else { scale.disk };
         let options = SimOptions { capacity, seed: seeds.next_u64(), keep_data: scale.keeps_data };
         let device = profile.open(options).map_err(|error| LabError::step(step, &error))?;
-        // Of several on one clock none knows how long it rested at the end.
-        let mut device: Box<dyn Device + Send> = match drives {
-            [_] => Box::new(MeteredDevice::tallied(device, bench.power.clone())),
-            _ => device,
-        };
+        let log = bench.power.clone();
+        let mut device: Box<dyn Device + Send> =
+            Box::new(MeteredDevice::tallied_beside(device, log, clock.clone()));
         if is_filled {
             fill(device.as_mut(), step, bench.observer)?;
         }
@@ -87,4 +86,35 @@ pub(super) fn outcome_of<T>(step: &str, result: Result<T, ExternalError>) -> Res
         ExternalError::Cancelled => cancelled(),
         error => LabError::step(step, &error),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Unwatched;
+    use nandu_device::PowerLog;
+
+    #[test]
+    fn drives_on_one_clock_tell_what_they_use_together() {
+        let variant = DriveVariant { base: "sim:wd800aajs".into(), set: toml::Table::new() };
+        let mut bench = Bench {
+            seed: 1,
+            local: None,
+            local_subject: None,
+            observer: &mut Unwatched,
+            notes: Vec::new(),
+            power: PowerLog::default(),
+        };
+        let drives = [("one", &variant), ("other", &variant)];
+        let volumes = volumes(&mut bench, "a step", &drives, ByteCount::mib(64)).unwrap();
+        assert_eq!(bench.power.of_gone(), None, "they are at work");
+        drop(volumes);
+        let report = bench.power.of_gone().unwrap();
+        // Each idles with 7.5 W all the time, and draws 12.5 at most.
+        let watts = report.mean_watts.unwrap();
+        assert!(report.seconds > 0.0 && (15.0..25.0).contains(&watts), "{report:?}");
+        let course = report.watts_over_time.unwrap();
+        assert!(course.watts.iter().all(|watts| (14.9..25.0).contains(watts)), "{course:?}");
+        assert_eq!(bench.power.uses().len(), 1, "both have one name");
+    }
 }
