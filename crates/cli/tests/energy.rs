@@ -195,3 +195,77 @@ fn probe_and_sim_tell_joules_of_what_they_measure() {
     assert!(parts.keys().all(|part| ["cells", "erase", "transfer"].contains(&part.as_str())));
     assert!(number(energy, "/operations_per_joule") > 0.0 && number(energy, "/mean_watts") > 0.0);
 }
+
+#[test]
+fn a_drive_tells_what_it_does_for_its_money_and_how_long_it_lasts() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let load = "bench ycsb --workload a --records 500 --operations 300 --memory 256KiB";
+    let words = format!("{load} --device sim:supertalent-duradrive");
+    let document = json_of(path, &words);
+    let worth = &document["worth"];
+    assert_eq!(
+        (&worth["price"]["cents"], &worth["price"]["date"]),
+        (&11_200.into(), &"2008".into())
+    );
+    let rate = number(worth, "/operations_per_second_per_dollar");
+    assert!((rate * 112.0 / number(&document, "/operations_per_second") - 1.0).abs() < 1e-9);
+    let years = number(worth, "/years");
+    assert!(years > 0.0 && worth["is_wear_known"] == true, "{worth}");
+    let all = number(worth, "/operations_per_dollar");
+    let lasts = years.min(5.0) * 8766.0 * 3600.0;
+    assert!((all / (rate * lasts) - 1.0).abs() < 1e-9, "{worth}");
+    let text = text_of(path, &words);
+    let line = text.lines().find(|line| line.starts_with("worth: ")).unwrap();
+    assert!(line.contains("$112.00 (2008, [C])") && line.ends_with("years of this load"), "{line}");
+
+    let without = format!("{load} --device sim:hama");
+    assert_eq!(json_of(path, &without)["worth"]["price"], Value::Null);
+    let price = "[drives.hama]\ncents = 100\ndate = \"2026\"\nsource = \"[M] a guess\"\n";
+    fs::write(path.join("mine.toml"), price).unwrap();
+    let worth = json_of(path, &format!("{without} --prices mine.toml"))["worth"].clone();
+    assert_eq!(worth["price"]["source"], "[M] a guess", "{worth}");
+    fs::create_dir(path.join("data")).unwrap();
+    assert_eq!(json_of(path, &format!("{load} --device data"))["worth"], Value::Null);
+    let refused = format!("{load} --device data --prices mine.toml");
+    let refused = failure_of(path, &refused.split(' ').collect::<Vec<_>>(), 2);
+    assert!(refused.contains("nobody knows which drive is below a directory"), "{refused}");
+}
+
+#[test]
+fn probe_sim_and_run_tell_money_and_life() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let probe = "probe sim:wd800aajs --size 1GB --request-count 20 --request-bytes 4KiB";
+    let worth = json_of(path, probe)["worth"].clone();
+    assert_eq!((&worth["years"], &worth["is_wear_known"]), (&Value::Null, &true.into()));
+    assert!(number(&worth, "/operations_per_dollar") > 0.0, "{worth}");
+    assert!(text_of(path, probe).contains("\nworth: "));
+    let real = "probe . --size 4MiB --request-bytes 4KiB --duration 20ms --queue-depth 1";
+    assert_eq!(json_of(path, real)["worth"], Value::Null);
+
+    let sim = "sim myers_slc --workload uniform --physical-erase-blocks 64 --requests 20000";
+    let report = json_of(path, sim);
+    let [mean, seconds] = ["/erase_count/mean", "/simulated_ns"].map(|path| number(&report, path));
+    let years = 100_000.0 / mean * seconds / 1e9 / (8766.0 * 3600.0);
+    assert!((number(&report, "/lifetime/years") / years - 1.0).abs() < 1e-9, "{report}");
+    assert!(text_of(path, sim).contains(" years of this load"));
+
+    text_of(path, "run s004/prices --out out -q");
+    let folder = path.join("out/s004/prices");
+    let outcome = fs::read_to_string(folder.join("outcome.json")).unwrap();
+    let outcome: Value = serde_json::from_str(&outcome).unwrap();
+    let drives: Vec<&str> = outcome["worth"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|worth| worth["drive"].as_str().unwrap())
+        .collect();
+    assert_eq!(drives, ["supertalent-duradrive", "wd800aajs"], "{outcome}");
+    assert!(number(&outcome, "/worth/0/years") > 0.0 && outcome["worth"][1]["years"].is_null());
+    assert!(outcome["energy"][0]["watts_over_time"]["watts"].is_array(), "{outcome}");
+    let table = fs::read_to_string(folder.join("table.md")).unwrap();
+    let life = table.split("## Money and life").nth(1).unwrap();
+    assert!(life.contains("- wd800aajs: ") && life.contains("at $12.00 (2008, [C])"), "{life}");
+    assert!(fs::read_to_string(folder.join("report.html")).unwrap().contains("at $12.00"));
+}

@@ -33,3 +33,5 @@ pub mod ssd;
 pub mod target;
 #[cfg(feature = "simulated")]
 pub mod wear;
+#[cfg(feature = "simulated")]
+pub mod worth;

@@ -129,6 +129,13 @@ impl Prices {
 }
 
 impl Price {
+    /// For people, with its date and the mark of its source: `$80.00 (2024, [M:mid])`.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let mark = self.source.split(']').next().unwrap_or_default();
+        format!("${}.{:02} ({}, {mark}])", self.cents / 100, self.cents % 100, self.date)
+    }
+
     fn check(&self) -> Result<(), String> {
         if !(1..=CENTS_MAX).contains(&self.cents) {
             return Err(format!("`cents` is {}, must be from 1 to {CENTS_MAX}", self.cents));

@@ -492,6 +492,7 @@ impl Experiment {
             series,
             published: self.published.clone(),
             energy: Vec::new(),
+            worth: Vec::new(),
         }
     }
 

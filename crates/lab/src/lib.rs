@@ -32,6 +32,7 @@ mod profile_text;
 pub mod report;
 pub mod run;
 pub mod shape;
+mod worth;
 
 pub use catalog::{ExperimentEntry, list, load};
 pub use error::LabError;

@@ -9,7 +9,9 @@ use crate::experiment::Published;
 use crate::shape::Class;
 use nandu_base::words::counted;
 use nandu_device::{EnergyReport, EnergySource};
+use nandu_drives::worth::{Used, Worth};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A measured or computed series.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -57,6 +59,9 @@ pub struct StepResult {
     /// Hash of those figures, which decide nothing else.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub energy_hash: String,
+    /// What its simulated drives did, by their names; those that the experiment changed are left out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub uses: BTreeMap<String, Used>,
 }
 
 /// What the drives of a step used, or what a meter told of it.
@@ -67,6 +72,16 @@ pub struct StepEnergy {
     /// From when each drive was made, preparations included.
     #[serde(flatten)]
     pub energy: EnergyReport,
+}
+
+/// What a simulated drive did for its money, in all steps that used it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DriveWorth {
+    /// Its name, or the address of an array.
+    pub drive: String,
+    /// By its requests, those of preparations included.
+    #[serde(flatten)]
+    pub worth: Worth,
 }
 
 /// Whether a shape holds.
@@ -285,6 +300,9 @@ pub struct Outcome {
     /// What simulated drives used, by step, where they tell; of `nandu bench`, what a meter told, too.
     #[serde(default)]
     pub energy: Vec<StepEnergy>,
+    /// What simulated drives did for their money, and how long they would last.
+    #[serde(default)]
+    pub worth: Vec<DriveWorth>,
 }
 
 impl Outcome {
@@ -303,6 +321,14 @@ impl Outcome {
             Some(format!("energy in {}, {}", counted(told.len() as u64, "step"), sum.line()))
         };
         [EnergySource::Model, EnergySource::Meter].into_iter().filter_map(of_source).collect()
+    }
+
+    /// What drives did for their money and how long they would last, in words: a line for each of which somebody
+    /// knows.
+    #[must_use]
+    pub fn worth_lines(&self) -> Vec<String> {
+        let line = |of: &DriveWorth| Some(format!("{}: {}", of.drive, of.worth.line()?));
+        self.worth.iter().filter_map(line).collect()
     }
 
     /// Whether every shape holds.

@@ -21,6 +21,7 @@ use crate::outcome::{Outcome, Series, StepEnergy, StepResult};
 use crate::points;
 use crate::profile_text::deciding_text;
 use crate::report::markdown;
+use crate::worth::{uses_of, worth_of};
 use nandu_base::to_index;
 use nandu_device::{Device, PowerLog};
 use nandu_drives::profile::{DriveConfig, Profile};
@@ -242,9 +243,9 @@ fn run_in(
             other => other?,
         };
         let notes = std::mem::take(&mut bench.notes);
-        let (label, energy) = (label.clone(), bench.power.of_gone());
-        let result =
-            StepResult { label, config_hash: step_hash, series, notes, energy, energy_hash };
+        let uses = uses_of(&bench.power, &measurement.step_targets(index))?;
+        let (label, energy, config_hash) = (label.clone(), bench.power.of_gone(), step_hash);
+        let result = StepResult { label, config_hash, series, notes, energy, energy_hash, uses };
         write_json(&path, &result)?;
         results.push(result);
     }
@@ -254,8 +255,10 @@ fn run_in(
         Some(StepEnergy { step: result.label.clone(), energy })
     });
     let energy = energy.collect();
+    let worth = worth_of(&results)?;
     let (series, notes) = merge(results);
-    let outcome = Outcome { energy, ..experiment.conclude(options.seed, all, series, notes) };
+    let found = experiment.conclude(options.seed, all, series, notes);
+    let outcome = Outcome { energy, worth, ..found };
     store(folder, labels.len(), options, &outcome)?;
     Ok(outcome)
 }

@@ -447,7 +447,12 @@ impl Job {
                 .flatten(),
             latency_ns: measured.latency_ns.clone(),
             erase_count,
-            lifetime: Lifetime::of(nand.config().rules.endurance, &erase_count, drive_writes),
+            lifetime: Lifetime::of(
+                nand.config().rules.endurance,
+                &erase_count,
+                drive_writes,
+                seconds,
+            ),
             energy: EnergyUse::of(measured, host_bytes),
             map_bytes: simulation.ftl().map_bytes(),
             simulator_bytes_per_logical_page: (nand.memory_bytes()

@@ -301,15 +301,19 @@ pub struct Lifetime {
     pub drive_writes_per_day: f64,
     /// As `drive_writes_per_day`, until the erase block that wears fastest is worn out.
     pub drive_writes_per_day_unlevelled: f64,
+    /// Years until all erase blocks are worn out, if they wear alike and the run goes on as it was.
+    #[serde(default)]
+    pub years: f64,
 }
 
 const LIFETIME_DAYS: f64 = 5.0 * 365.0;
+const YEAR_SECONDS: f64 = 8766.0 * 3600.0;
 
 impl Lifetime {
     /// For erase blocks that wore as `erases` says while the logical space was written
-    /// `drive_writes` times; none where nothing wore.
+    /// `drive_writes` times, in so many seconds; none where nothing wore.
     #[must_use]
-    pub fn of(endurance: u32, erases: &Spread, drive_writes: f64) -> Option<Self> {
+    pub fn of(endurance: u32, erases: &Spread, drive_writes: f64, seconds: f64) -> Option<Self> {
         if endurance == 0 || erases.max == 0 || drive_writes <= 0.0 {
             return None;
         }
@@ -320,6 +324,7 @@ impl Lifetime {
             drive_writes: levelled,
             drive_writes_per_day: levelled / LIFETIME_DAYS,
             drive_writes_per_day_unlevelled: per_erase / erases.max as f64 / LIFETIME_DAYS,
+            years: f64::from(endurance) / erases.mean * seconds / YEAR_SECONDS,
         })
     }
 }
@@ -408,11 +413,13 @@ mod tests {
     fn lifetime_is_endurance_over_the_erases_of_a_drive_write() {
         // Ten drive writes at 20 erases a block: 3000 erases are 1500 drive writes.
         let erases = Spread { min: 10, mean: 20.0, max: 40, stddev: 1.0 };
-        let lifetime = Lifetime::of(3000, &erases, 10.0).unwrap();
+        let lifetime = Lifetime::of(3000, &erases, 10.0, 8766.0 * 36.0).unwrap();
         assert!((lifetime.drive_writes - 1500.0).abs() < 1e-9);
         assert!((lifetime.drive_writes_per_day - 1500.0 / 1825.0).abs() < 1e-12);
         assert!((lifetime.drive_writes_per_day_unlevelled - 750.0 / 1825.0).abs() < 1e-12);
-        assert_eq!(Lifetime::of(0, &erases, 10.0), None);
-        assert_eq!(Lifetime::of(3000, &Spread::default(), 10.0), None);
+        // 20 of 3000 erases in a hundredth of a year.
+        assert!((lifetime.years - 1.5).abs() < 1e-12);
+        assert_eq!(Lifetime::of(0, &erases, 10.0, 1.0), None);
+        assert_eq!(Lifetime::of(3000, &Spread::default(), 10.0, 1.0), None);
     }
 }

@@ -21,7 +21,7 @@ use cost::{CostArguments, CostRun, CostWatch};
 use nandu::{Database, DatabaseOptions, Isolation, NewDatabase, Settings, Volumes};
 use nandu_base::{ByteCount, Nanos};
 use nandu_bench::{Clock, Load, Outcome, Plan, Retries, Watch, run_watched};
-use nandu_device::{Geometry, MeteredDevice, PowerLog};
+use nandu_device::{Counters, Geometry, MeteredDevice, PowerLog};
 use nandu_drives::profile::{DriveConfig, Profile, SimOptions};
 use nandu_energy::Host;
 use nandu_probe::table::{Table, rate, time};
@@ -127,6 +127,7 @@ enum Site {
         capacity: ByteCount,
         flash_page_bytes: Option<u32>,
         power: PowerLog,
+        profile: Box<Profile>,
     },
     Directory {
         database: NewDatabase,
@@ -148,6 +149,19 @@ impl Place {
             Site::Drive { capacity, .. } => Some(*capacity),
             Site::Directory { .. } => None,
         }
+    }
+
+    /// The drive that is simulated.
+    fn profile(&self) -> Option<&Profile> {
+        match &self.site {
+            Site::Drive { profile, .. } => Some(profile),
+            Site::Directory { .. } => None,
+        }
+    }
+
+    /// What a simulated drive has done so far.
+    fn drive_counters(&self) -> Option<Counters> {
+        self.profile().map(|_| self.database().read().engine().device_counters().0)
     }
 
     /// Who looks on while clients work.
@@ -289,7 +303,8 @@ impl RunArguments {
         let volumes = Volumes::new(Box::new(volume), log.transpose()?);
         let database = Database::create(volumes, settings, self.seed)?;
         let flash_page_bytes = flash_page_bytes(&profile, capacity);
-        Ok(Site::Drive { database, capacity, flash_page_bytes, power })
+        let profile = Box::new(profile);
+        Ok(Site::Drive { database, capacity, flash_page_bytes, power, profile })
     }
 
     /// A simulated drive for the log alone.

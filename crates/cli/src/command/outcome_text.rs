@@ -30,7 +30,7 @@ pub(crate) fn print(outcome: &Outcome, context: &Context) -> Result<(), Failure>
     for note in &outcome.notes {
         print_item("-", note, context)?;
     }
-    for line in outcome.energy_lines() {
+    for line in outcome.energy_lines().into_iter().chain(outcome.worth_lines()) {
         output.line("")?;
         output.line(&output.faint(&line))?;
     }

@@ -385,7 +385,7 @@ fn experiment(html: &mut String, Found { outcome, meta, state }: &Found, colours
     for note in &outcome.notes {
         let _ = writeln!(html, "<p class=\"note\">Note: {}</p>", prose(note));
     }
-    for line in outcome.energy_lines() {
+    for line in outcome.energy_lines().into_iter().chain(outcome.worth_lines()) {
         let _ = writeln!(html, "<p class=\"note\">{}</p>", escape(&line));
     }
     if let State::Stale(why) = state {

@@ -32,6 +32,13 @@ pub fn outcome(outcome: &Outcome) -> String {
     for line in energy {
         text.push_str(&format!("- {line}\n"));
     }
+    let worth = outcome.worth_lines();
+    if !worth.is_empty() {
+        text.push_str("\n## Money and life\n\n");
+    }
+    for line in worth {
+        text.push_str(&format!("- {line}\n"));
+    }
     text
 }
 

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   drives' counters ─┬─ --host NAME ─► energy, source model
+//!                     └─ prices ──────► worth: work for a dollar, years of life
 //!   RAPL, where it can be read ───────┬► meter
 //!   --meter FILE.csv, after the run ──┘
 //! ```
@@ -10,15 +11,19 @@
 //! 2. Meters are for runs on this machine's clock; a simulated drive's time is its own.
 //! 3. Who is in `energy` is told beside it, and so is a processor that worked longer than the host's can.
 
+use super::Place;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::stopwatch::{Stopwatch, unix_seconds};
 use clap::Args;
 use nandu_base::Nanos;
 use nandu_bench::{Outcome, Plan};
-use nandu_device::{EnergyParts, EnergyReport};
+use nandu_device::{Counters, EnergyParts, EnergyReport};
 use nandu_drives::file::cpu_time;
+use nandu_drives::price::Prices;
+use nandu_drives::worth::{Used, Worth};
 use nandu_energy::{Host, MeterError, ProcessorUse, Rapl, WallMeter, rapl};
+use nandu_lab::outcome::DriveWorth;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -31,12 +36,16 @@ pub(super) struct CostArguments {
     /// What a meter at the plug has written by the end of the run: lines of a time in seconds, a comma, watts
     #[arg(long, value_name = "FILE.csv")]
     meter: Option<PathBuf>,
+    /// Prices of simulated drives that come before nandu's own, in the form of its prices.toml
+    #[arg(long, value_name = "FILE.toml")]
+    prices: Option<PathBuf>,
 }
 
 /// Who looks at the energy of a run.
 pub(super) struct CostWatch {
     host: Option<Host>,
     file: Option<PathBuf>,
+    prices: Prices,
     is_virtual: bool,
 }
 
@@ -47,6 +56,8 @@ pub(super) struct CostRun<'a> {
     stopwatch: Stopwatch,
     began_at: f64,
     processor_before: Nanos,
+    /// What the drive had done before, if it is a simulated one.
+    counters_before: Option<Counters>,
 }
 
 /// What a run cost, beside what its outcome says.
@@ -60,6 +71,8 @@ pub(super) struct Cost {
     host_note: Option<String>,
     /// What a meter told.
     meter: MeterReport,
+    /// What a simulated drive did for its money, and how long it would last.
+    worth: Option<Worth>,
     /// Why a meter told nothing that should have.
     #[serde(skip)]
     trouble: Option<MeterError>,
@@ -87,9 +100,18 @@ impl CostArguments {
                 file.display()
             )));
         }
+        if let (Some(file), false) = (&self.prices, is_virtual) {
+            let file = file.display();
+            let what = format!("--prices {file}: nobody knows which drive is below a directory");
+            return Err(Failure::input(what));
+        }
         let load = |name: &String| Host::load(name).map_err(|error| wrong("--host", &error));
         let host = self.host.as_ref().map(load).transpose()?;
-        Ok(CostWatch { host, file: self.meter.clone(), is_virtual })
+        let prices = match &self.prices {
+            Some(file) => Prices::with_file(file)?,
+            None => Prices::embedded(),
+        };
+        Ok(CostWatch { host, file: self.meter.clone(), prices, is_virtual })
     }
 }
 
@@ -100,7 +122,7 @@ impl CostWatch {
     }
 
     /// The run begins now.
-    pub(super) fn begin(&self) -> CostRun<'_> {
+    pub(super) fn begin(&self, place: &Place) -> CostRun<'_> {
         let meters = !self.is_virtual && self.file.is_none();
         CostRun {
             watch: self,
@@ -108,6 +130,7 @@ impl CostWatch {
             stopwatch: Stopwatch::start(),
             began_at: unix_seconds(),
             processor_before: cpu_time().total(),
+            counters_before: place.drive_counters(),
         }
     }
 }
@@ -122,7 +145,7 @@ impl CostRun<'_> {
     }
 
     /// The run is over: what it cost, to `outcome` and beside it.
-    pub(super) fn end(mut self, outcome: &mut Outcome, plan: &Plan) -> Cost {
+    pub(super) fn end(mut self, outcome: &mut Outcome, plan: &Plan, place: &Place) -> Cost {
         let now = Nanos(self.stopwatch.nanos());
         let processor = cpu_time().total().saturating_sub(self.processor_before);
         let count = outcome.operation_count;
@@ -150,7 +173,15 @@ impl CostRun<'_> {
         let meter =
             told.map_or(MeterReport::Nothing("none"), |report| MeterReport::Told(Box::new(report)));
         let host = self.watch.host.as_ref().map(|host| host.name.clone());
-        Cost { host, energy_of, host_note, meter, trouble }
+        let worth = self.worth(outcome, place);
+        Cost { host, energy_of, host_note, meter, worth, trouble }
+    }
+
+    fn worth(&self, outcome: &Outcome, place: &Place) -> Option<Worth> {
+        let (before, after) = (self.counters_before?, place.drive_counters()?);
+        let (profile, time) = (place.profile()?, Nanos(outcome.elapsed_ns));
+        let used = Used::between(profile, (&before, &after), time, outcome.operation_count);
+        Some(Worth::of(profile, &self.watch.prices, &used))
     }
 
     fn read(&self, file: &Path, now: Nanos, count: u64) -> Result<EnergyReport, MeterError> {
@@ -176,7 +207,15 @@ impl Cost {
         if let MeterReport::Told(energy) = &self.meter {
             output.line(&format!("energy, {}", energy.line()))?;
         }
-        Ok(())
+        match self.worth.as_ref().and_then(Worth::line) {
+            Some(line) => output.line(&format!("worth: {line}")),
+            None => Ok(()),
+        }
+    }
+
+    /// What the drive did for its money.
+    pub(super) fn worth(&self, drive: &str) -> Option<DriveWorth> {
+        Some(DriveWorth { drive: drive.to_owned(), worth: self.worth.clone()? })
     }
 
     /// What a meter told.

@@ -71,6 +71,7 @@ fn outcome_of(report: &YcsbReport<'_>) -> Outcome {
         published: Vec::new(),
         notes: Vec::new(),
         energy: report.outcome.energy.iter().chain(report.cost.meter()).map(energy_of).collect(),
+        worth: report.cost.worth(report.device).into_iter().collect(),
     }
 }
 

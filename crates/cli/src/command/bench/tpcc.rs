@@ -131,10 +131,10 @@ pub(super) fn run(arguments: &TpccArguments, context: &Context) -> Result<(), Fa
         seed: arguments.run.seed,
     };
     let load = mix.start();
-    let mut cost = cost_watch.begin();
+    let mut cost = cost_watch.begin(&place);
     let clients = Arc::new(Arc::clone(&load));
     let mut outcome = at_work(&place, clients, plan, &progress, Some(&mut cost))?;
-    let cost = cost.end(&mut outcome, &plan);
+    let cost = cost.end(&mut outcome, &plan, &place);
     progress.step_done();
     progress.show(0.0, "checking");
     let consistency = check(&database.read())?;

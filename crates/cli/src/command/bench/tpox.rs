@@ -170,10 +170,10 @@ pub(super) fn run(arguments: &TpoxArguments, context: &Context) -> Result<(), Fa
     }
     progress.step_done();
     let load = mix.start();
-    let mut cost = cost_watch.begin();
+    let mut cost = cost_watch.begin(&place);
     let clients = Arc::new(Arc::clone(&load));
     let mut outcome = at_work(&place, clients, plan, &progress, Some(&mut cost))?;
-    let cost = cost.end(&mut outcome, &plan);
+    let cost = cost.end(&mut outcome, &plan, &place);
     progress.step_done();
     drop(progress);
     if outcome.was_stopped && outcome.operation_count == 0 {

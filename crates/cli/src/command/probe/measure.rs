@@ -10,7 +10,9 @@ use crate::progress::Progress;
 use nandu_base::Nanos;
 use nandu_device::{Counters, Device, EnergyReport, MeteredDevice, PowerLog};
 use nandu_drives::file::{cpu_time, machine_description};
+use nandu_drives::price::Prices;
 use nandu_drives::target::{OpenTarget, TargetDescription};
+use nandu_drives::worth::{Used, Worth};
 use nandu_probe::{
     BurstResult, DeviceProfile, DiagnosisInput, EnduranceResult, PatternResult, StreamProfile,
     derive, diagnose, empty_cache, measure_streams, run_burst, run_endurance, run_plan,
@@ -48,7 +50,8 @@ pub(super) fn measure(
     let measured = do_work(open.device_mut(), (&work, &log), progress)?;
     let cpu_spent = cpu_time().since(cpu_before).total();
     let ended_at = open.device().now();
-    let energy = energy_since(&before, &open.device().counters(), (wall_before, ended_at), &log);
+    let after = open.device().counters();
+    let energy = energy_since(&before, &after, (wall_before, ended_at), &log);
     let wall_spent = ended_at.saturating_sub(wall_before);
     let Measured { results, bursts, endurance, steady_state, streams } = measured;
     // Rounds before the steady state are shown, but they are not what the device sustains.
@@ -59,6 +62,14 @@ pub(super) fn measure(
     let machine = machine_of(&open.description, cpu_spent, wall_spent);
     let title = match &open.description {
         TargetDescription::Simulated(profile) => Some(profile.title.clone()),
+        TargetDescription::Real { .. } => None,
+    };
+    let worth = match &open.description {
+        TargetDescription::Simulated(profile) => {
+            let (time, count) = (wall_spent, after.request_count() - before.request_count());
+            let used = Used::between(profile, (&before, &after), time, count);
+            Some(Worth::of(profile, &Prices::embedded(), &used))
+        }
         TargetDescription::Real { .. } => None,
     };
     let mut input = DiagnosisInput::new(&info, &judged);
@@ -91,6 +102,7 @@ pub(super) fn measure(
         steady_state,
         inside: open.inside().and_then(|inside| InsideReport::of(&inside, ended_at)),
         energy,
+        worth,
         findings,
         notes,
     })

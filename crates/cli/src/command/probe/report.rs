@@ -9,6 +9,7 @@ use nandu_base::units::three_digits;
 use nandu_base::words::wrap;
 use nandu_device::{DeviceInfo, EnergyReport};
 use nandu_drives::file::{DiskDescription, MachineDescription};
+use nandu_drives::worth::Worth;
 use nandu_probe::profile::FIT_ERROR_MAX;
 use nandu_probe::table::{
     Table, model_table, pattern_table, profile_summary, throughput, throughput_table, time,
@@ -42,6 +43,8 @@ pub(super) struct ProbeReport {
     pub(super) steady_state: Option<SteadyStateReport>,
     /// What the device used, where it says so, preparations included.
     pub(super) energy: Option<EnergyReport>,
+    /// Of a simulated drive only: what it did for its money, and how long it would last, preparations included.
+    pub(super) worth: Option<Worth>,
     /// Of a simulated solid-state drive only.
     pub(super) inside: Option<InsideReport>,
 }
@@ -64,7 +67,7 @@ pub(super) fn print(report: &ProbeReport, context: &Context) -> Result<(), Failu
     if let (Some(steady), Some(result)) = (&report.steady_state, report.results.first()) {
         steady.print(result, context)?;
         print_inside(report, context)?;
-        print_energy(report, context)?;
+        print_costs(report, context)?;
         return print_findings(report, context);
     }
     if let Some(profile) = &report.profile {
@@ -84,15 +87,18 @@ pub(super) fn print(report: &ProbeReport, context: &Context) -> Result<(), Failu
         print_endurance(endurance, context)?;
     }
     print_inside(report, context)?;
-    print_energy(report, context)?;
+    print_costs(report, context)?;
     print_findings(report, context)
 }
 
-fn print_energy(report: &ProbeReport, context: &Context) -> Result<(), Failure> {
-    report.energy.as_ref().map_or(Ok(()), |energy| {
+fn print_costs(report: &ProbeReport, context: &Context) -> Result<(), Failure> {
+    let energy = report.energy.iter().map(|energy| format!("energy, {}", energy.line()));
+    let worth = report.worth.as_ref().and_then(Worth::line);
+    for line in energy.chain(worth.map(|line| format!("worth: {line}"))) {
         context.output.line("")?;
-        context.output.line(&format!("energy, {}", energy.line()))
-    })
+        context.output.line(&line)?;
+    }
+    Ok(())
 }
 
 fn print_inside(report: &ProbeReport, context: &Context) -> Result<(), Failure> {

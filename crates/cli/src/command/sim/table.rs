@@ -3,7 +3,7 @@
 use crate::Context;
 use crate::command::inside::{self, View};
 use crate::failure::Failure;
-use nandu_base::units::three_digits;
+use nandu_base::units::{figures, three_digits};
 use nandu_base::words::wrap;
 use nandu_base::{ByteCount, Nanos};
 use nandu_probe::table::{Table, rate, time};
@@ -181,10 +181,12 @@ fn print_wear(report: &SimReport, context: &Context) -> Result<(), Failure> {
         lines.push((
             "lifetime",
             format!(
-                "{} drive writes a day for five years at {} erases, {} if wear is not levelled",
+                "{} drive writes a day for five years at {} erases, {} if wear is not levelled; {} years of \
+                 this load",
                 three_digits(lifetime.drive_writes_per_day),
                 lifetime.endurance,
-                three_digits(lifetime.drive_writes_per_day_unlevelled)
+                three_digits(lifetime.drive_writes_per_day_unlevelled),
+                figures(lifetime.years)
             ),
         ));
     }
