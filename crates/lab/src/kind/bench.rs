@@ -122,6 +122,8 @@ const DISK_RUN_COUNT: u32 = 9;
 const REQUEST_COUNT_MIN: u64 = 16;
 /// Most requests in flight that a kind asks for.
 const DEPTH_MAX: u32 = 1024;
+/// What a processor may take in all, for a clock that counts nanoseconds.
+const RUN_YEARS_MAX: u64 = 100;
 /// Largest request that a kind asks for.
 const REQUEST_BYTES_MAX: u64 = 16 << 20;
 
@@ -144,6 +146,19 @@ pub(crate) fn check_requests(
     }
     if !(1..=DEPTH_MAX).contains(&queue_depth) || request_count == 0 {
         return Err(format!("`queue_depth` is from 1 to {DEPTH_MAX}, `request_count` above 0"));
+    }
+    Ok(())
+}
+
+/// Checks that no processor computes longer than a clock counts.
+///
+/// # Errors
+/// Names the key, `processor`.
+pub(crate) fn check_processor(processor: Option<Nanos>, count: u64) -> Result<(), String> {
+    let computed_ns = u128::from(processor.unwrap_or_default().0) * u128::from(count);
+    let longest_ns = u128::from(RUN_YEARS_MAX) * 365 * 24 * 3600 * 1_000_000_000;
+    if computed_ns > longest_ns {
+        return Err(format!("`processor` would take more than {RUN_YEARS_MAX} years of {count}"));
     }
     Ok(())
 }

@@ -28,7 +28,7 @@
 //! 2. Before the first, as many as these do what nobody counts, so that inner pages are in the pool.
 
 use super::Measurement;
-use super::bench::{AccessPattern, Bench, LOCAL, PointOrder, Scale};
+use super::bench::{AccessPattern, Bench, LOCAL, PointOrder, Scale, check_processor};
 use super::engine_set::EngineSet;
 use super::site::{
     EngineVariant, Site, SiteDrive, SiteDrives, cancelled, check_cancelled, check_drives,
@@ -188,6 +188,7 @@ impl Clients {
         if variant.cores.is_some_and(|cores| !is_count(cores)) {
             return Err(format!("`cores` of variant `{name}` is not from 1 to {CLIENT_COUNT_MAX}"));
         }
+        check_processor(variant.processor, self.operation_count)?;
         let own = [("pool_bytes", "memory")];
         variant.engine().check([PAGE_BYTES], &own)?;
         variant.settings(self.memory).check().map_err(|error| format!("`memory`: {error}"))

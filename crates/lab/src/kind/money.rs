@@ -150,6 +150,11 @@ impl Money {
     }
 }
 
+/// Whether something came out that can be told.
+fn is_sum(series: &Series) -> bool {
+    series.points.iter().all(|(_, value)| value.is_finite())
+}
+
 impl Measurement for Money {
     fn check(&self) -> Result<(), String> {
         if self.drives.is_empty() {
@@ -165,6 +170,12 @@ impl Measurement for Money {
             |it: &Life| it.bytes.0 > 0 && is_price(it.bytes_per_second) && is_price(it.cycles);
         if let Some((name, _)) = self.lives.iter().find(|(_, it)| !is_sound(it)) {
             return Err(format!("all three keys of life `{name}` must be above 0"));
+        }
+        if let Some(series) = self.arithmetic().iter().find(|it| !is_sum(it)) {
+            return Err(format!(
+                "`{}` is beyond any number; its keys are too far apart",
+                series.name
+            ));
         }
         let sizes = ("request_bytes", &self.request_bytes[..]);
         check_requests(sizes, self.queue_depth, self.request_count)
@@ -254,6 +265,8 @@ mod tests {
         assert!(wrong("cents = 23099", "cents = 0").contains("`one`"));
         assert!(wrong("by = 0.33", "by = 0").contains("`by-gigabyte`"));
         assert!(wrong("cycles = 2e6", "cycles = 0.0").contains("`years`"));
+        assert!(wrong("cycles = 2e6", "cycles = 1e308").contains("`life.years` is beyond"));
+        assert!(wrong("by = 0.33", "by = 1e-308").contains("`quotient.by-gigabyte` is beyond"));
         assert!(wrong("'sim:ocz-core'", "'ocz-core'").contains("write sim:NAME"));
         assert!(wrong("['16KiB', '1MiB']", "['1MiB', '16KiB']").contains("`request_bytes`"));
         assert!(wrong("queue_depth = 32", "queue_depth = 0").contains("`queue_depth`"));

@@ -25,7 +25,7 @@
 //!    the drive's host has cores.
 
 use super::Measurement;
-use super::bench::{Bench, LOCAL};
+use super::bench::{Bench, LOCAL, check_processor};
 use super::engine_set::EngineSet;
 use super::site::{
     EngineVariant, Site, SiteDrive, SiteDrives, cancelled, check_cancelled, check_drives,
@@ -388,6 +388,7 @@ impl Measurement for TpoxMix {
             return Err("`variants` is empty; name at least one".into());
         }
         for variant in self.variants.values() {
+            check_processor(variant.processor, self.transaction_count)?;
             if variant.clients.is_some_and(|count| !(1..=CLIENT_COUNT_MAX).contains(&count)) {
                 return Err(format!("`clients` must be from 1 to {CLIENT_COUNT_MAX}"));
             }
@@ -473,6 +474,8 @@ mod tests {
                     [variants.many]\nclients = 16\nprocessor = '10ms'\n";
         let kind: TpoxMix = toml::from_str(text).unwrap();
         assert_eq!(kind.check(), Ok(()));
+        let endless: TpoxMix = toml::from_str(&text.replace("10ms", "100000h")).unwrap();
+        assert!(endless.check().unwrap_err().contains("`processor` would take more than 100"));
         let mut bench = Bench {
             seed: 1,
             local: None,
