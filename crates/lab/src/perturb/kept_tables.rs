@@ -48,7 +48,7 @@ fn no_kept_table_is_stale() {
 }
 
 /// Experiments without a kept table, and why. None of them has a prediction.
-const WITHOUT_TABLE: [(&str, &str); 33] = [
+const WITHOUT_TABLE: [(&str, &str); 34] = [
     ("clients/lookups", "52 trials of 6 s, and no prediction"),
     ("s000/chapter-7-indexes", "160 trials of 4 s, and no prediction"),
     ("s000/chapter-7-log", "166 trials of 6 s, and no prediction"),
@@ -77,6 +77,7 @@ const WITHOUT_TABLE: [(&str, &str); 33] = [
     ("s004/figure-7", "trials of some seconds, and no prediction"),
     ("s004/figure-8", "trials of some seconds, and no prediction"),
     ("s004/footprints", "nothing of a drive or a load moves it"),
+    ("s004/large-documents", "trials of some seconds, and no prediction"),
     ("s004/prices", "its one shape is arithmetic"),
     ("s004/table-2", "trials of some seconds, and no prediction"),
     ("ssd-iq/real-drive", "14 trials, and no prediction"),
