@@ -11,7 +11,7 @@ const HEAD: &str = "title = 't'\nquestion = 'q'\nmethod = 'm'\npaper = '-'\nrefe
 
 /// Sections of the document about a table within a kind of measurement: heading, kind, and where the
 /// table stands in the file.
-const INNER: [(&str, &str, &str); 33] = [
+const INNER: [(&str, &str, &str); 34] = [
     ("clients: measure.variants.NAME", "clients", "[measure.variants.n]"),
     ("measure.simulated", "closed_form", "[measure.simulated]"),
     ("measure.cases.NAME", "dispersal", "[measure.cases.n]"),
@@ -44,6 +44,7 @@ const INNER: [(&str, &str, &str); 33] = [
     ("measure.device", "shifting", "[measure.device]"),
     ("simulation: measure.sweep", "simulation", "[measure.sweep]"),
     ("simulation: measure.variants.NAME", "simulation", "[measure.variants.n]"),
+    ("measure.rows", "tpcc", "[measure.rows]"),
     ("tpox: measure.variants.NAME", "tpox", "[measure.variants.n]"),
     ("tree_maintenance: measure.variants.NAME", "tree_maintenance", "[measure.variants.n]"),
     ("measure.scale", "probe", "[measure.scale]"),

@@ -37,6 +37,7 @@ pub mod site;
 pub mod spare;
 pub mod stalls;
 pub mod tour;
+pub mod tpcc;
 pub mod tpox;
 pub mod tree_maintenance;
 
@@ -105,6 +106,12 @@ pub enum ExperimentKind {
     Stalls(stalls::Stalls),
     /// All that matters about a device, in little time.
     Tour(tour::Tour),
+    /// TPC-C on drives and arrays.
+    Tpcc(tpcc::TpccMix),
+    /// A restart after a crash under TPC-C.
+    TpccRestart(tpcc::restart::TpccRestart),
+    /// The page writes of TPC-C.
+    TpccTrace(tpcc::trace::TpccTrace),
     /// XML documents of TPoX in each storage mapping.
     Tpox(tpox::TpoxMix),
     /// Inserts into a B+-tree and lookups from it.
@@ -190,6 +197,9 @@ impl ExperimentKind {
             Self::Spare(kind) => kind,
             Self::Stalls(kind) => kind,
             Self::Tour(kind) => kind,
+            Self::Tpcc(kind) => kind,
+            Self::TpccRestart(kind) => kind,
+            Self::TpccTrace(kind) => kind,
             Self::Tpox(kind) => kind,
             Self::TreeMaintenance(kind) => kind,
         }
@@ -227,6 +237,9 @@ impl ExperimentKind {
             Self::Spare(_) => "spare",
             Self::Stalls(_) => "stalls",
             Self::Tour(_) => "tour",
+            Self::Tpcc(_) => "tpcc",
+            Self::TpccRestart(_) => "tpcc_restart",
+            Self::TpccTrace(_) => "tpcc_trace",
             Self::Tpox(_) => "tpox",
             Self::TreeMaintenance(_) => "tree_maintenance",
         }

@@ -77,38 +77,39 @@ pub struct Restart {
     pub set: EngineSet,
 }
 
+/// The series of the four steps on a drive, of all of it, and of what there was to do.
+pub(super) fn step_series(drive: &str) -> Vec<Series> {
+    let of = |suffix: &str, unit: &str| Series::new(format!("{drive}.{suffix}"), "B", unit);
+    let of_step = |step: &str| {
+        [("s", "s"), ("requests", ""), ("bytes", "B")]
+            .map(|(what, unit)| of(&format!("{step}_{what}"), unit))
+    };
+    let steps = ["log_scan", "page_reads", "apply", "page_writes", "total"];
+    let steps = steps.into_iter().flat_map(of_step);
+    steps.chain([of("pages", ""), of("log_bytes", "B")]).collect()
+}
+
+/// What a restart has in them, in their order, where the processor takes so long for a change.
+pub(super) fn step_values(report: &RestartReport, record_cpu: Nanos) -> Vec<f64> {
+    let changes = report.redone_count + report.skipped_count;
+    let RestartReport { log_scan, page_reads, mut apply, page_writes, .. } = *report;
+    apply.time += record_cpu * changes;
+    let mut steps = vec![log_scan, page_reads, apply, page_writes];
+    let mut total = RestartStep::default();
+    for step in &steps {
+        total.time += step.time;
+        total.request_count += step.request_count;
+        total.bytes += step.bytes;
+    }
+    steps.push(total);
+    let of_step = |step: &RestartStep| {
+        [step.time.as_seconds_f64(), step.request_count as f64, step.bytes as f64]
+    };
+    let rest = [report.page_count as f64, report.log_bytes as f64];
+    steps.iter().flat_map(of_step).chain(rest).collect()
+}
+
 impl Restart {
-    fn series_of(drive: &str) -> Vec<Series> {
-        let of = |suffix: &str, unit: &str| Series::new(format!("{drive}.{suffix}"), "B", unit);
-        let of_step = |step: &str| {
-            [("s", "s"), ("requests", ""), ("bytes", "B")]
-                .map(|(what, unit)| of(&format!("{step}_{what}"), unit))
-        };
-        let steps = ["log_scan", "page_reads", "apply", "page_writes", "total"];
-        let steps = steps.into_iter().flat_map(of_step);
-        steps.chain([of("pages", ""), of("log_bytes", "B")]).collect()
-    }
-
-    /// In the order of the series.
-    fn values(&self, report: &RestartReport) -> Vec<f64> {
-        let changes = report.redone_count + report.skipped_count;
-        let RestartReport { log_scan, page_reads, mut apply, page_writes, .. } = *report;
-        apply.time += self.record_cpu * changes;
-        let mut steps = vec![log_scan, page_reads, apply, page_writes];
-        let mut total = RestartStep::default();
-        for step in &steps {
-            total.time += step.time;
-            total.request_count += step.request_count;
-            total.bytes += step.bytes;
-        }
-        steps.push(total);
-        let of_step = |step: &RestartStep| {
-            [step.time.as_seconds_f64(), step.request_count as f64, step.bytes as f64]
-        };
-        let rest = [report.page_count as f64, report.log_bytes as f64];
-        steps.iter().flat_map(of_step).chain(rest).collect()
-    }
-
     fn variant(&self) -> EngineVariant {
         let durability = Durability::Grouped { commit_count: GROUP_COUNT };
         let variant = EngineVariant::new(false, durability, TornPages::LogImages);
@@ -232,7 +233,7 @@ impl Measurement for Restart {
     }
 
     fn series_names(&self) -> Vec<String> {
-        let series = self.drives.keys().flat_map(|drive| Self::series_of(drive));
+        let series = self.drives.keys().flat_map(|drive| step_series(drive));
         series.map(|series| series.name).collect()
     }
 
@@ -248,7 +249,7 @@ impl Measurement for Restart {
 
     fn run_step(&self, index: usize, bench: &mut Bench<'_>) -> Result<Vec<Series>, LabError> {
         let (name, drive) = self.drives.iter().nth(index).expect("a step is a drive");
-        let mut series = Self::series_of(name);
+        let mut series = step_series(name);
         for &interval in &self.intervals {
             check_cancelled(bench)?;
             let Some(site) = Site::prepare(bench, name, (name, drive), None)? else {
@@ -256,7 +257,7 @@ impl Measurement for Restart {
             };
             let report = self.measure(&site, bench.seed, interval);
             let report = report.map_err(|error| LabError::step(name, &error))?;
-            for (series, value) in series.iter_mut().zip(self.values(&report)) {
+            for (series, value) in series.iter_mut().zip(step_values(&report, self.record_cpu)) {
                 series.points.push((interval.0 as f64, value));
             }
         }

@@ -16,10 +16,12 @@
 //! whole erase blocks cleaned at once give; `optimum` is the best division of the spare space among the
 //! classes of the workload (flash reference 2.1.4 to 2.1.6).
 
+mod bare;
 mod cache;
 mod metric;
 mod theory;
 
+pub(super) use bare::BareLayer;
 pub use metric::Metric;
 pub use theory::ClosedCurve;
 
@@ -274,18 +276,11 @@ impl Simulation {
         watch: &mut Watch<'_>,
     ) -> Result<Run, SimError> {
         let wrong = |text: String| SimError::Setting(text);
-        let fail = |error: &dyn std::fmt::Display| SimError::Setting(error.to_string());
-        let shape = self.bare_chip().map_err(wrong)?.geometry;
+        let (mut simulation, config) =
+            self.build(&variant.ftl, self.spare(Some(variant), x), seed)?;
+        let shape = config.geometry;
         let unit_count = self.logical_page_count(&shape);
         let logical_bytes = unit_count * u64::from(shape.flash_page_bytes);
-        let spare_ppm = parts_per_million(self.spare(Some(variant), x));
-        let (ftl, over_provisioning_ppm) = self.with_spare(&variant.ftl, spare_ppm);
-        let count = ftl.erase_blocks_per_plane(&shape, logical_bytes, over_provisioning_ppm);
-        let config = self.profile(count).resolve().map_err(|error| fail(&error))?;
-        let nand = NandArray::new(config).map_err(|error| fail(&error))?;
-        let layer = ftl.build(&nand, unit_count, seed).map_err(|error| fail(&error))?;
-        let run = RunConfig { seed, initial: Some(InitialState::Steady), ..RunConfig::default() };
-        let mut simulation = nandu_sim::Simulation::new(nand, layer, &run)?;
         let spec = self.workload_at(Some(variant), x).map_err(wrong)?;
         let page_bytes = u64::from(shape.flash_page_bytes);
         let source = spec.source(logical_bytes, page_bytes, seed)?;
@@ -294,6 +289,26 @@ impl Simulation {
         simulation.warm_up(&mut source, times(unit_count, self.warm_up_rounds), watch)?;
         let chip = (config.timing, shape.flash_pages_per_erase_block);
         Ok(Run { simulation, source, chip })
+    }
+
+    /// A layer over a chip with so much spare space over the logical size, in a steady state.
+    fn build(
+        &self,
+        ftl: &FtlConfig,
+        spare: f64,
+        seed: u64,
+    ) -> Result<(nandu_sim::Simulation, NandConfig), SimError> {
+        let fail = |error: &dyn std::fmt::Display| SimError::Setting(error.to_string());
+        let shape = self.bare_chip().map_err(SimError::Setting)?.geometry;
+        let unit_count = self.logical_page_count(&shape);
+        let logical_bytes = unit_count * u64::from(shape.flash_page_bytes);
+        let (ftl, over_provisioning_ppm) = self.with_spare(ftl, parts_per_million(spare));
+        let count = ftl.erase_blocks_per_plane(&shape, logical_bytes, over_provisioning_ppm);
+        let config = self.profile(count).resolve().map_err(|error| fail(&error))?;
+        let nand = NandArray::new(config).map_err(|error| fail(&error))?;
+        let layer = ftl.build(&nand, unit_count, seed).map_err(|error| fail(&error))?;
+        let run = RunConfig { seed, initial: Some(InitialState::Steady), ..RunConfig::default() };
+        Ok((nandu_sim::Simulation::new(nand, layer, &run)?, config))
     }
 
     /// The layer with a log of that size, if it has one, and the over-provisioning that is left.

@@ -48,7 +48,7 @@ fn no_kept_table_is_stale() {
 }
 
 /// Experiments without a kept table, and why. None of them has a prediction.
-const WITHOUT_TABLE: [(&str, &str); 34] = [
+const WITHOUT_TABLE: [(&str, &str); 37] = [
     ("clients/lookups", "52 trials of 6 s, and no prediction"),
     ("s000/chapter-7-indexes", "160 trials of 4 s, and no prediction"),
     ("s000/chapter-7-log", "166 trials of 6 s, and no prediction"),
@@ -69,7 +69,10 @@ const WITHOUT_TABLE: [(&str, &str); 34] = [
     ("s003/faster-gain", "40 trials, and no prediction"),
     ("s003/five-minutes", "trials of some seconds, and no prediction"),
     ("s003/log-devices", "trials of some seconds, and no prediction"),
+    ("s003/one-ssd", "trials of some seconds, and no prediction"),
     ("s003/recovery", "118 trials, and no prediction"),
+    ("s003/recovery-tpcc", "trials of some seconds, and no prediction"),
+    ("s003/tpcc-trace", "trials of half a minute, and no prediction"),
     ("s004/clients", "trials of half a minute, and no prediction"),
     ("s004/figure-1", "92 trials of 8 s, and no prediction"),
     ("s004/figure-3", "86 trials of 5 s, and no prediction"),
