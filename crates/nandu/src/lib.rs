@@ -43,7 +43,7 @@ pub use nandu_storage::database::{
     TableKind, TableLoad, TableStat, Tables, TypedRows, WriteTransaction, check_name, values_of,
 };
 pub use nandu_storage::engine::{RestartReport, RestartStep, Settings, TornPages, Volumes};
-pub use nandu_storage::log::Durability;
+pub use nandu_storage::log::{Durability, LogWritingKind};
 pub use nandu_storage::pax::SPAN_PAGES_MAX;
 pub use nandu_storage::pool::{PoolCounters, ReplacementKind};
 pub use nandu_storage::propagation::log_structured::{PagePacking, SegmentVictimKind};
