@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::json;
 use clap::Args;
-use nandu_base::words::{visible_lines, visible_rows};
+use nandu_base::words::{visible_lines, visible_rows, wrap};
 use nandu_drives::profile::read_text;
 use nandu_probe::table::{Table, WIDTH_MAX};
 use serde::Serialize;
@@ -102,6 +102,11 @@ impl Output {
     /// Writes one line or several, without control characters of names and values that came from outside.
     pub(crate) fn line(self, line: &str) -> Result<(), Failure> {
         self.text(&format!("{}\n", self.without_controls(line)))
+    }
+
+    /// The same of a sentence, in as many lines as it needs.
+    pub(crate) fn sentence(self, sentence: &str) -> Result<(), Failure> {
+        wrap(sentence, self.text_width()).iter().try_for_each(|line| self.line(line))
     }
 
     /// Writes an empty line and a heading.

@@ -32,7 +32,9 @@ pub(crate) fn print(outcome: &Outcome, context: &Context) -> Result<(), Failure>
     }
     for line in outcome.energy_lines().into_iter().chain(outcome.worth_lines()) {
         output.line("")?;
-        output.line(&output.faint(&line))?;
+        for part in wrap(&line, output.text_width()) {
+            output.line(&output.faint(&part))?;
+        }
     }
     Ok(())
 }

@@ -199,16 +199,16 @@ impl Cost {
                 true => "",
                 false => "; the drive, which tells nothing, is not in it",
             };
-            output.line(&format!("energy, {}{without}", energy.line()))?;
+            output.sentence(&format!("energy, {}{without}", energy.line()))?;
         }
         if let Some(note) = &self.host_note {
             output.line(&format!("energy of the host: {note}"))?;
         }
         if let MeterReport::Told(energy) = &self.meter {
-            output.line(&format!("energy, {}", energy.line()))?;
+            output.sentence(&format!("energy, {}", energy.line()))?;
         }
         match self.worth.as_ref().and_then(Worth::line) {
-            Some(line) => output.line(&format!("worth: {line}")),
+            Some(line) => output.sentence(&format!("worth: {line}")),
             None => Ok(()),
         }
     }

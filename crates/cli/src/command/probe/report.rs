@@ -96,7 +96,7 @@ fn print_costs(report: &ProbeReport, context: &Context) -> Result<(), Failure> {
     let worth = report.worth.as_ref().and_then(Worth::line);
     for line in energy.chain(worth.map(|line| format!("worth: {line}"))) {
         context.output.line("")?;
-        context.output.line(&line)?;
+        context.output.sentence(&line)?;
     }
     Ok(())
 }
