@@ -21,7 +21,7 @@
 //! - `.hottest_life_years`: how long until the line has worn out that is written most.
 //!
 //! And one step for each drive alone: `DRIVE.sync_us`, a write of one sector and a flush, one after the other
-//! and behind each other; at one point, 1, beside which closed forms stand ([`forms`]): `DRIVE.VARIANT.form_us`
+//! and behind each other; at one point, 1, beside which closed forms stand (`forms.rs`): `DRIVE.VARIANT.form_us`
 //! of a commit by one client on lines, `.form_commits_s` of any number on others.
 //!
 //! 1. Time of the processor is none: what is told is the device's and what clients wait for each other.
