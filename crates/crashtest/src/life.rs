@@ -176,7 +176,13 @@ impl<'s> Simulation<'s> {
     }
 
     fn run(mut self) -> Result<Outcome, String> {
-        match self.run_all_lives() {
+        let ended = self.run_all_lives();
+        self.outcome_of(ended)
+    }
+
+    /// What came of a history that ended so: damage that was told ends one, and breaks no promise.
+    pub(crate) fn outcome_of(mut self, ended: Result<(), Stop>) -> Result<Outcome, String> {
+        match ended {
             Ok(()) => Ok(self.sum_up()),
             Err(Stop::Told) => {
                 self.outcome.told_count += 1;

@@ -29,17 +29,34 @@ fn restart_step() -> usize {
     from_environment("NANDU_CUT_STEP").map_or(RESTART_STEP, nandu_base::to_index)
 }
 
-fn run_seeds(world: WorldKind, count: u64) -> Outcome {
+/// The first seeds of a workload in a world, so many of them; none breaks a promise.
+fn run_all(workload: Workload, world: WorldKind, count: u64) -> Outcome {
     let mut total = Outcome::default();
     for seed in 0..count {
-        let outcome =
-            run_seed(seed, world, Bug::None).unwrap_or_else(|Violation { seed, what }| {
-                panic!("{what}\nreplay: {}", replay_command(seed, world, Bug::None, Workload::Rows))
-            });
-        total.add(&outcome);
+        let outcome = workload.run(seed, world, Bug::None);
+        total.add(&outcome.unwrap_or_else(|Violation { seed, what }| {
+            let replay = replay_command(seed, world, Bug::None, workload);
+            panic!("{what}\nreplay: {replay}")
+        }));
     }
     println!("{total:?}");
     total
+}
+
+fn run_seeds(world: WorldKind, count: u64) -> Outcome {
+    run_all(Workload::Rows, world, count)
+}
+
+/// The same in some worlds, as many in each as the environment says or the world has beside it; all
+/// together, and how many seeds that were.
+fn run_worlds<const N: usize>(workload: Workload, worlds: [(WorldKind, u64); N]) -> (Outcome, u64) {
+    let (mut all, mut seed_count) = (Outcome::default(), 0);
+    for (world, otherwise) in worlds {
+        let count = seeds(otherwise);
+        all.add(&run_all(workload, world, count));
+        seed_count += count;
+    }
+    (all, seed_count)
 }
 
 #[test]
@@ -111,18 +128,8 @@ fn a_commit_that_finds_no_room_in_the_log_took_nothing_of_it() {
 
 #[test]
 fn documents_lose_nothing_either_and_their_indexes_know_all_nodes() {
-    let (mut all, mut seed_count) = (Outcome::default(), 0);
-    for (world, otherwise) in [(WorldKind::Memory, 6), (WorldKind::Files, 3), (WorldKind::Ssd, 3)] {
-        for seed in 0..seeds(otherwise) {
-            let outcome = Workload::Document.run(seed, world, Bug::None);
-            all.add(&outcome.unwrap_or_else(|Violation { seed, what }| {
-                let replay = replay_command(seed, world, Bug::None, Workload::Document);
-                panic!("{what}\nreplay: {replay}")
-            }));
-            seed_count += 1;
-        }
-    }
-    println!("{all:?}");
+    let worlds = [(WorldKind::Memory, 6), (WorldKind::Files, 3), (WorldKind::Ssd, 3)];
+    let (all, seed_count) = run_worlds(Workload::Document, worlds);
     assert!(all.cut_count > seed_count / 3 && all.commit_count > 5 * seed_count, "{all:?}");
     assert!(all.document_change_count > 20 * seed_count, "{all:?}");
     assert!(10 * all.refused_count < all.commit_count, "changes have room: {all:?}");
@@ -138,18 +145,8 @@ fn documents_lose_nothing_either_and_their_indexes_know_all_nodes() {
 #[test]
 fn clients_who_change_one_document_lose_nothing_of_it() {
     let workload = Workload::DocumentCrowd { client_count_max: 6 };
-    let (mut all, mut seed_count) = (Outcome::default(), 0);
-    for (world, otherwise) in [(WorldKind::Memory, 6), (WorldKind::Files, 2), (WorldKind::Ssd, 3)] {
-        for seed in 0..seeds(otherwise) {
-            let outcome = workload.run(seed, world, Bug::None);
-            all.add(&outcome.unwrap_or_else(|Violation { seed, what }| {
-                let replay = replay_command(seed, world, Bug::None, workload);
-                panic!("{what}\nreplay: {replay}")
-            }));
-            seed_count += 1;
-        }
-    }
-    println!("{all:?}");
+    let worlds = [(WorldKind::Memory, 6), (WorldKind::Files, 2), (WorldKind::Ssd, 3)];
+    let (all, seed_count) = run_worlds(workload, worlds);
     assert!(all.cut_count > seed_count / 3 && all.commit_count > 10 * seed_count, "{all:?}");
     let run = |seed| workload.run(seed, WorldKind::Memory, Bug::None);
     assert_eq!(run(1), run(1));
@@ -162,18 +159,8 @@ fn clients_who_change_one_document_lose_nothing_of_it() {
 #[test]
 fn terminals_of_tpcc_find_what_they_left_and_all_conditions_hold() {
     let workload = Workload::Tpcc { client_count_max: 6 };
-    let (mut all, mut seed_count) = (Outcome::default(), 0);
-    for (world, otherwise) in [(WorldKind::Memory, 6), (WorldKind::Files, 3), (WorldKind::Ssd, 3)] {
-        for seed in 0..seeds(otherwise) {
-            let outcome = workload.run(seed, world, Bug::None);
-            all.add(&outcome.unwrap_or_else(|Violation { seed, what }| {
-                let replay = replay_command(seed, world, Bug::None, workload);
-                panic!("{what}\nreplay: {replay}")
-            }));
-            seed_count += 1;
-        }
-    }
-    println!("{all:?}");
+    let worlds = [(WorldKind::Memory, 6), (WorldKind::Files, 3), (WorldKind::Ssd, 3)];
+    let (all, seed_count) = run_worlds(workload, worlds);
     assert!(all.cut_count > seed_count / 3 && all.commit_count > 20 * seed_count, "{all:?}");
     assert!(all.tpcc_count >= all.commit_count && all.loser_count > 0, "{all:?}");
     let run = |seed| workload.run(seed, WorldKind::Memory, Bug::None);

@@ -226,14 +226,8 @@ fn of_engine(error: BenchError) -> StorageError {
 
 impl Lives<'_> {
     fn run(mut self) -> Result<Outcome, String> {
-        match self.run_all() {
-            Ok(()) => Ok(self.simulation.sum_up()),
-            Err(Stop::Told) => {
-                self.simulation.outcome.told_count += 1;
-                Ok(self.simulation.sum_up())
-            }
-            Err(Stop::Broken(what)) => Err(what),
-        }
+        let ended = self.run_all();
+        self.simulation.outcome_of(ended)
     }
 
     fn run_all(&mut self) -> Result<(), Stop> {
