@@ -1,6 +1,7 @@
 //! Nandu beside its peers, side by side in one run: its B+-tree, `cargo xtask compare-btree`, its joins,
-//! `cargo xtask compare-joins`, its sorts and searches beyond memory, `cargo xtask compare-external`, and
-//! its XML documents, `cargo xtask compare-xml`; the latter three are the modules of these names.
+//! `cargo xtask compare-joins`, its sorts and searches beyond memory, `cargo xtask compare-external`, its
+//! XML documents, `cargo xtask compare-xml`, and TPC-C, `cargo xtask compare-tpcc`; the latter four are
+//! the modules of these names.
 //!
 //! ```text
 //!   plan: for each r, round, phase, engine ─► a process of its own, inside a memory limit
@@ -9,8 +10,8 @@
 //! ```
 //!
 //! Outside the building: nothing uses this crate. What is measured and what must be installed
-//! stands in `docs/compare.md`, `docs/compare-joins.md`, `docs/compare-external.md` and
-//! `docs/compare-xml.md`.
+//! stands in `docs/compare.md`, `docs/compare-joins.md`, `docs/compare-external.md`,
+//! `docs/compare-xml.md` and `docs/compare-tpcc.md`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the terminal")]
 
@@ -28,6 +29,7 @@ mod results;
 mod runs;
 mod stock;
 mod table;
+mod tpcc;
 mod workload;
 mod xml;
 
@@ -78,6 +80,11 @@ fn main() -> ExitCode {
         [_, word, job] if word == phase::SUBCOMMAND => phase::run_as_process(job),
         [_, word, job] if word == joins::SUBCOMMAND => joins::run_as_process(job),
         [_, word, job] if word == external::SUBCOMMAND => external::run_as_process(job),
+        [_, word, job] if word == tpcc::SUBCOMMAND => tpcc::run_as_process(job),
+        [_, word, rest @ ..] if word == tpcc::COMPARISON => {
+            let name = std::iter::once(word).chain(rest);
+            tpcc::run(&tpcc::Options::parse_from(name))
+        }
         [_, word, rest @ ..] if word == external::COMPARISON => {
             let name = std::iter::once(word).chain(rest);
             external::run(&external::Options::parse_from(name))

@@ -24,6 +24,8 @@ pub(crate) enum Comparison {
     External,
     /// XML documents beside others.
     Xml,
+    /// TPC-C beside others.
+    Tpcc,
 }
 
 /// Builds and runs the comparison in `root`.
@@ -36,6 +38,7 @@ pub(crate) fn run(root: &Path, comparison: Comparison, options: &Options) -> Res
         Comparison::Joins => ("compare-joins", Some("joins")),
         Comparison::External => ("compare-external", Some("external")),
         Comparison::Xml => ("compare-xml", Some("xml")),
+        Comparison::Tpcc => ("compare-tpcc", Some("tpcc")),
     };
     if let Comparison::External = comparison {
         // The program takes part, beside the library.

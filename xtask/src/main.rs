@@ -53,6 +53,8 @@ enum Chore {
     CompareExternal(compare::Options),
     /// Import, look up and change an XML document beside its peers and keep the table in results/.
     CompareXml(compare::Options),
+    /// Run TPC-C on this disk beside other databases and keep the table in results/.
+    CompareTpcc(compare::Options),
     /// Run the benchmarks of the storage engine several times and keep the medians.
     BenchStorage(bench_storage::Options),
     /// Measure the store of XML documents on this disk several times, beside its targets, and keep the
@@ -84,6 +86,7 @@ fn main() -> ExitCode {
         Chore::CompareJoins(options) => compare::run(&root, Comparison::Joins, &options),
         Chore::CompareExternal(options) => compare::run(&root, Comparison::External, &options),
         Chore::CompareXml(options) => compare::run(&root, Comparison::Xml, &options),
+        Chore::CompareTpcc(options) => compare::run(&root, Comparison::Tpcc, &options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,10 +1,8 @@
-//! TPC-C: the same bits each time on a simulated drive, the conditions afterwards, and SQLite beside it.
+//! TPC-C: the same bits each time on a simulated drive, and the conditions afterwards.
 //!
 //! Districts have 40 customers and warehouses 500 items, so that tests are short; all else is TPC-C's.
 
 #![allow(clippy::unwrap_used, reason = "a test whose database cannot be made has failed")]
-
-mod sqlite;
 
 use nandu_base::{ByteCount, Nanos};
 use nandu_bench::tpcc::{

@@ -1,0 +1,148 @@
+//! Who takes part, and what all of them can do: be loaded, be opened, have sessions, be asked for the
+//! conditions.
+
+use super::{nandu, sqlite};
+use crate::Failure;
+use nandu_bench::tpcc::{Input, Output};
+use nandu_load::Tpcc;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Who takes part.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Contender {
+    /// Ours, with the memory that the others have as their own cache.
+    Nandu,
+    /// Ours, with the memory that the others have together with the page cache.
+    NanduWide,
+    /// SQLite in this program: a connection for each client.
+    Sqlite,
+}
+
+/// A database on disk that contenders share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum StoreKind {
+    /// A directory of ours.
+    Nandu,
+    /// A file of SQLite.
+    Sqlite,
+}
+
+/// How a contender is set.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Setting {
+    /// Memory for pages.
+    pub(super) memory_bytes: u64,
+    /// What the control group may have, page cache included.
+    pub(super) group_bytes: u64,
+    pub(super) client_count: u32,
+}
+
+/// A database that is open.
+pub(super) trait Store {
+    /// A client's way to it.
+    ///
+    /// # Errors
+    /// If the engine refuses.
+    fn session(&self) -> Result<Box<dyn Session + '_>, Failure>;
+
+    /// The conditions that do not hold, in words.
+    ///
+    /// # Errors
+    /// If the engine cannot answer.
+    fn broken_conditions(&self, tpcc: &Tpcc) -> Result<Vec<String>, Failure>;
+
+    /// Orders that came in by the counters of all districts, with those that were loaded.
+    ///
+    /// # Errors
+    /// If the engine cannot answer.
+    fn order_count(&self) -> Result<u64, Failure>;
+
+    /// Ends it in order.
+    ///
+    /// # Errors
+    /// If the engine cannot.
+    fn close(self: Box<Self>) -> Result<(), Failure>;
+}
+
+/// A client's way to a database.
+pub(super) trait Session: Send {
+    /// Does a transaction, as often as it takes, until it is durable.
+    ///
+    /// # Errors
+    /// If the engine fails.
+    fn execute(&mut self, input: &Input) -> Result<Output, Failure>;
+
+    /// Transactions that were begun again, so far.
+    fn retry_count(&self) -> u64;
+}
+
+impl Contender {
+    pub(super) const ALL: [Self; 3] = [Self::Nandu, Self::NanduWide, Self::Sqlite];
+
+    pub(super) const fn label(self) -> &'static str {
+        match self {
+            Self::Nandu => "nandu",
+            Self::NanduWide => "nandu-wide",
+            Self::Sqlite => "sqlite",
+        }
+    }
+
+    pub(super) const fn store_kind(self) -> StoreKind {
+        match self {
+            Self::Nandu | Self::NanduWide => StoreKind::Nandu,
+            Self::Sqlite => StoreKind::Sqlite,
+        }
+    }
+
+    /// What version of it is there, for contenders who are not this project's.
+    ///
+    /// # Errors
+    /// If none is; says how to install it.
+    #[allow(clippy::unnecessary_wraps, reason = "peers that are not linked in may be missing")]
+    pub(super) fn version(self) -> Result<Option<String>, Failure> {
+        match self {
+            Self::Nandu | Self::NanduWide => Ok(None),
+            Self::Sqlite => Ok(Some(sqlite::version())),
+        }
+    }
+
+    /// Opens what [`StoreKind::load`] made.
+    ///
+    /// # Errors
+    /// If the engine refuses, or does not sync.
+    pub(super) fn open(
+        self,
+        directory: &Path,
+        setting: &Setting,
+    ) -> Result<Box<dyn Store>, Failure> {
+        match self {
+            Self::Nandu => nandu::open(directory, setting.memory_bytes),
+            Self::NanduWide => nandu::open(directory, nandu::wide_pool_bytes(setting)),
+            Self::Sqlite => sqlite::open(directory, setting),
+        }
+    }
+}
+
+impl StoreKind {
+    pub(super) const fn label(self) -> &'static str {
+        match self {
+            Self::Nandu => "nandu",
+            Self::Sqlite => "sqlite",
+        }
+    }
+
+    /// Makes the tables in a new directory, and closes them.
+    ///
+    /// # Errors
+    /// If the engine refuses.
+    pub(super) fn load(self, directory: &Path, tpcc: &Tpcc) -> Result<(), Failure> {
+        match self {
+            Self::Nandu => nandu::load(directory, tpcc),
+            Self::Sqlite => sqlite::load(directory, tpcc),
+        }
+    }
+}
