@@ -201,6 +201,7 @@ impl DirectoryVolume {
             lock,
         };
         volume.finish_what_was_begun()?;
+        volume.pass_over_what_was_not_made()?;
         let listed: Vec<FileId> = volume.manifest.files.keys().copied().collect();
         for file in listed {
             volume.open_file(file)?;
@@ -233,6 +234,24 @@ impl DirectoryVolume {
         if begun_count > 0 || !manifest.gone.is_empty() {
             handle.sync()?;
         }
+        Ok(())
+    }
+
+    /// Who may not make what was about to be made sees the volume without it: nothing refers to a file
+    /// before it is certain.
+    fn pass_over_what_was_not_made(&mut self) -> Result<(), StorageError> {
+        if !self.read_only {
+            return Ok(());
+        }
+        let Self { handle, manifest, .. } = self;
+        let begun = manifest.files.iter().filter(|(_, listed)| listed.is_new);
+        let mut not_made = Vec::new();
+        for (&file, Listed { name, .. }) in begun {
+            if !handle.has(name)? {
+                not_made.push(file);
+            }
+        }
+        manifest.files.retain(|file, _| !not_made.contains(file));
         Ok(())
     }
 

@@ -198,6 +198,14 @@ fn what_a_crash_left_half_done_is_finished() {
     let name = FileName::new("begun").unwrap();
     manifest.files.insert(FileId(3), Listed { name, records_from: NO_RECORDS, is_new: true });
     std::fs::write(path.join(MANIFEST_NAME), manifest.encode()).unwrap();
+    // Who may make nothing sees it without that file, and leaves all as it is.
+    let read_only = DirectoryOptions { read_only: true, ..OPTIONS };
+    let reader = DirectoryVolume::open(path, read_only).unwrap();
+    reader.audit();
+    assert!(reader.files().into_iter().map(|(_, name)| name).eq(["kept"]));
+    drop(reader);
+    assert_eq!(std::fs::read(path.join(MANIFEST_NAME)).unwrap(), manifest.encode());
+    assert!(path.join("removed").exists() && !path.join("begun").exists());
     let mut volume = DirectoryVolume::open(path, OPTIONS).unwrap();
     volume.audit();
     let names: Vec<String> = volume.files().into_iter().map(|(_, name)| name).collect();
