@@ -182,14 +182,17 @@ impl SpillWriter<'_> {
 }
 
 impl Bucket {
-    /// What the keys of its fences begin with, in the order of its rows, each with the bytes up to the next one; the
-    /// first has what is before it, too.
+    /// What the keys of its fences begin with, in the order of its rows, each with the bytes up to the next one.
+    /// What is before the first of them comes first, with the least of all keys; of a run without fences there is
+    /// nothing.
     pub(crate) fn fences_with_bytes(&self) -> impl Iterator<Item = (&[u8], u64)> + '_ {
-        let starts = [0].into_iter().chain(self.fences.iter().skip(1).map(|it| it.bytes_before));
-        let ends = self.fences.iter().skip(1).map(|fence| fence.bytes_before);
-        let parts = starts.zip(ends.chain([self.cell_bytes]));
-        let fences = self.fences.iter().zip(parts);
-        fences.map(|(fence, (start, end))| (fence.key_bytes.as_slice(), end - start))
+        let starts = self.fences.iter().map(|fence| fence.bytes_before);
+        let ends = starts.clone().skip(1).chain([self.cell_bytes]);
+        let keys = self.fences.iter().map(|fence| fence.key_bytes.as_slice());
+        let parts =
+            keys.zip(starts.clone().zip(ends)).map(|(key, (start, end))| (key, end - start));
+        let before = starts.take(1).filter(|bytes| *bytes > 0).map(|bytes| (&[][..], bytes));
+        before.chain(parts)
     }
 
     fn fence_bytes(&self) -> usize {
@@ -327,6 +330,14 @@ mod tests {
         }
         let runs = runs.into_runs();
         assert_eq!(runs.len(), 9000);
+        // Also what is before the first that a run has kept is told once, before its key.
+        for run in runs.iter().filter(|run| !run.fences.is_empty()) {
+            let told: Vec<_> = run.fences_with_bytes().collect();
+            assert_eq!(told.iter().map(|(_, bytes)| bytes).sum::<u64>(), run.cell_bytes);
+            let is_thinned = run.fences[0].bytes_before > 0;
+            assert_eq!(told.len(), run.fences.len() + usize::from(is_thinned));
+            assert_eq!(told[0].0.is_empty(), is_thinned);
+        }
         // Each tenth of the runs has about a tenth of them.
         let counts: Vec<usize> =
             runs.chunks(900).map(|runs| runs.iter().map(|run| run.fences.len()).sum()).collect();
