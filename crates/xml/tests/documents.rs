@@ -57,6 +57,17 @@ fn documents_come_out_as_they_went_in() {
     }
 }
 
+#[test]
+fn a_return_and_a_feed_of_an_entity_are_two_spaces_of_an_attribute() {
+    // Section 3.3.3: only ends of lines of the text itself are one character before.
+    let text = "<!DOCTYPE a [<!ENTITY x 'a&#13;&#10;b'>]>\n<a b='&x;\r\n&#13;&#10;'/>";
+    for mapping in MappingKind::ALL {
+        let (database, _) = imported(mapping, text);
+        let output = exported(&database);
+        assert!(output.contains("<a b=\"a  b &#13;&#10;\"/>"), "{output}");
+    }
+}
+
 /// Canonical XML of both, by xmllint.
 fn canonical(texts: [&str; 2]) -> Option<[String; 2]> {
     let place = tempfile::tempdir().unwrap();

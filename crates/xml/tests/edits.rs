@@ -80,6 +80,39 @@ fn fragments_come_values_change_and_nodes_go() {
 }
 
 #[test]
+fn an_element_goes_with_what_it_declares() {
+    for mapping in MappingKind::ALL {
+        for element in ["<b xmlns:p='u' x='1'>t</b>", "<b xmlns='u'/>", "<b xmlns='' p:x='1'/>"] {
+            let text = format!("<a xmlns:p='v'>{element}<c/></a>");
+            let (database, _) = imported(mapping, &text);
+            let b = root().first_child().unwrap();
+            assert!(edit(&database, |editor| editor.delete(&b)).unwrap(), "{mapping:?}: {text}");
+            assert_eq!(text_of(&database), "<a xmlns:p=\"v\"><c/></a>");
+            assert_sound(&database);
+            let declared = root().first_attribute().unwrap();
+            let refused = edit(&database, |editor| editor.delete(&declared)).unwrap_err();
+            assert!(refused.to_string().contains("goes with its element"), "{refused}");
+        }
+    }
+}
+
+#[test]
+fn what_is_put_in_front_again_and_again_shares_containers() {
+    for mapping in MappingKind::ALL {
+        let (database, _) = imported(mapping, "<a><b/></a>");
+        for number in 0..200 {
+            let text = format!("<b x='{number}'/>");
+            edit(&database, |editor| editor.insert(&Spot::FirstIn(root()), &text)).unwrap();
+        }
+        assert_sound(&database);
+        let read = database.read();
+        let document = Document::open(&read, "doc").unwrap();
+        let container_count = check(&read, &document).unwrap().container_count;
+        assert!(container_count <= 10, "{mapping:?}: {container_count}");
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_and_a_rollback_leaves_nothing() {
     let (database, _) = imported(MappingKind::Elementless, "<a x='1'>t<b/></a>");
     let nowhere = (0..9).fold(root(), |label, _| label.after().unwrap());

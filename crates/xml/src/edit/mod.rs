@@ -179,7 +179,7 @@ impl<'e, 'd> Editor<'e, 'd> {
         if parent == Label::document() && is_element {
             return Err(invalid("a document keeps its outermost element"));
         }
-        if region.inside[0].kind == NodeKind::Namespace {
+        if region.inside[0].kind == NodeKind::Namespace && region.inside[0].label == start {
             // What lies in the element may have the prefix.
             return Err(invalid("a declaration of a namespace goes with its element"));
         }

@@ -96,7 +96,14 @@ impl Region {
         let nodes = DocumentNames::of(document.name()).nodes;
         Self::whole(end, &mut |claimed_end| {
             let around = Around::keys(start, claimed_end);
-            Self::of(document, write.claim_entries_around(&nodes, around)?, (start, end))
+            let containers = write.claim_entries_around(&nodes, around)?;
+            let region = Self::of(document, containers, (start, end))?;
+            if !region.entries.is_empty() {
+                return Ok(region);
+            }
+            // Before the first container of all: else each thing that is put in front would get its own.
+            let containers = write.claim_entries_around(&nodes, around.with_next())?;
+            Self::of(document, containers, (start, end))
         })
     }
 

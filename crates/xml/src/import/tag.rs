@@ -100,7 +100,7 @@ pub(super) fn expand(
     }
     let mut rest = value;
     while let Some(at) = rest.find('&') {
-        put_spaces(&rest[..at], bytes);
+        put_spaces(&rest[..at], level, bytes);
         let end = rest[at..].find(';').ok_or("after `&` a `;` is missing; write `&amp;` for it")?;
         let name = &rest[at + 1..at + end];
         rest = &rest[at + end + 1..];
@@ -110,7 +110,7 @@ pub(super) fn expand(
             expand(&text, entities, level + 1, bytes)?;
         }
     }
-    put_spaces(rest, bytes);
+    put_spaces(rest, level, bytes);
     Ok(())
 }
 
@@ -146,11 +146,13 @@ pub(super) fn put_lines(text: &str, level: usize, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(rest);
 }
 
-fn put_spaces(text: &str, bytes: &mut Vec<u8>) {
+/// Appends a part of a value: a space for each end of a line, and for each tab. In entities ends of lines
+/// are one character already, and a return is one that was written as a number.
+fn put_spaces(text: &str, level: usize, bytes: &mut Vec<u8>) {
     let mut before = 0;
     for &byte in text.as_bytes() {
         match byte {
-            b'\n' if before == b'\r' => {}
+            b'\n' if before == b'\r' && level == 0 => {}
             b'\n' | b'\r' | b'\t' => bytes.push(b' '),
             byte => bytes.push(byte),
         }

@@ -111,12 +111,12 @@ fn substring(text: &str, from: f64, length: Option<f64>) -> String {
         .collect()
 }
 
-/// The nearest integer, the greater one of two.
+/// The nearest integer, the greater one of two; a zero keeps the sign of what is rounded.
 fn round(number: f64) -> f64 {
     // A half that is added to what has no fraction could round up.
     match number.fract() {
         0.0 => number,
-        _ => (number + 0.5).floor(),
+        _ => (number + 0.5).floor().copysign(number),
     }
 }
 

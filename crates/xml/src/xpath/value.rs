@@ -94,7 +94,10 @@ impl Value {
             (Self::Text(text), Self::Nodes(nodes)) => nodes
                 .iter()
                 .any(|&node| comparison.of_texts((text, &fragment.string(node)), fragment)),
-            (Self::Boolean(_), _) | (_, Self::Boolean(_)) => {
+            // Which is less is a question of numbers (section 3.4).
+            (Self::Boolean(_), _) | (_, Self::Boolean(_))
+                if matches!(comparison, Comparison::Equal | Comparison::Unequal) =>
+            {
                 comparison.of_booleans(self.boolean(), other.boolean())
             }
             (Self::Text(left), Self::Text(right)) => comparison.of_texts((left, right), fragment),
