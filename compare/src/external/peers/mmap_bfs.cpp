@@ -1,4 +1,5 @@
-// Semi-external: levels of nodes in memory, edges in a file that is mapped. Called as
+// Semi-external: three bits a node in memory, known nodes and two levels, and edges in a file that is mapped.
+// A level of few nodes has a list beside its bits, so that nobody looks through all of them. Called as
 // mmap_bfs ADJACENCY NODE_COUNT, where the file ADJACENCY has the offsets of all nodes and of the end, 8
 // bytes each, and the targets, 4 bytes each; prints one line of JSON.
 
@@ -32,27 +33,50 @@ int main(int, char** arguments)
     const std::uint32_t* const targets = reinterpret_cast<const std::uint32_t*>(offsets + node_count + 1);
 
     const Meter meter;
-    std::vector<bool> is_known(node_count, false);
+    std::vector<std::uint64_t> is_known(node_count / 64 + 1), current_bits(node_count / 64 + 1),
+        next_bits(node_count / 64 + 1);
+    const std::size_t list_max = node_count / 256 + 1;
     std::vector<std::uint32_t> current(1, 0), next;
-    is_known[0] = true;
-    std::uint64_t reached = 1, level = 0, sum = 1;
-    while (!current.empty()) {
-        ++level;
-        next.clear();
-        for (const std::uint32_t node : current) {
-            for (std::uint64_t at = offsets[node]; at < offsets[node + 1]; ++at) {
-                const std::uint32_t target = targets[at];
-                if (!is_known[target]) {
-                    is_known[target] = true;
+    current.reserve(list_max);
+    next.reserve(list_max);
+    is_known[0] = 1;
+    std::uint64_t reached = 1, level = 0, sum = 1, current_count = 1, next_count = 0;
+    const auto visit = [&](const std::uint64_t node) {
+        for (std::uint64_t at = offsets[node]; at < offsets[node + 1]; ++at) {
+            const std::uint32_t target = targets[at];
+            const std::uint64_t bit = std::uint64_t(1) << target % 64;
+            if (!(is_known[target / 64] & bit)) {
+                is_known[target / 64] |= bit;
+                next_bits[target / 64] |= bit;
+                if (next_count < list_max)
                     next.push_back(target);
-                    ++reached;
-                    sum += (target + std::uint64_t(1)) * (level + 1);
-                }
+                ++next_count;
+                sum += (target + std::uint64_t(1)) * (level + 1);
             }
         }
+    };
+    while (current_count > 0) {
+        ++level;
         // In the order of the file, which is what a disk likes.
-        std::sort(next.begin(), next.end());
+        if (current_count <= list_max) {
+            std::sort(current.begin(), current.end());
+            for (const std::uint32_t node : current) {
+                current_bits[node / 64] = 0;
+                visit(node);
+            }
+        } else {
+            for (std::uint64_t word = 0; word < current_bits.size(); ++word) {
+                for (std::uint64_t bits = current_bits[word]; bits != 0; bits &= bits - 1)
+                    visit(word * 64 + __builtin_ctzll(bits));
+                current_bits[word] = 0;
+            }
+        }
+        reached += next_count;
+        current_count = next_count;
+        next_count = 0;
         current.swap(next);
+        current_bits.swap(next_bits);
+        next.clear();
     }
     const Spent spent = meter.stop();
     const std::string row = "\"" + std::to_string(reached) + "\", \"" + std::to_string(level) + "\", \""
