@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 const PARTS: u64 = 1000;
-const TEMPLATE: &str = "  {bar:28.cyan/black.dim} {percent:>3} %  {left}{wide_msg}";
+const TEMPLATE: &str = "  {bar:28.cyan/black.dim} {percent:>3} %  {left}{prefix}{wide_msg}";
 
 /// A view on the work; clones share it.
 #[derive(Clone, Debug)]
@@ -36,6 +36,8 @@ struct State {
     is_terminal: bool,
     is_quiet: bool,
     stopwatch: Stopwatch,
+    /// Where steps are of very different length: since when the step at hand goes on.
+    step_stopwatch: Option<Stopwatch>,
     done_count: usize,
     step_count: usize,
     /// The step's own name, which comes before what it does.
@@ -52,6 +54,16 @@ impl Drop for State {
 impl Progress {
     /// Watches work of `step_count` steps.
     pub(crate) fn new(context: &Context, step_count: usize) -> Self {
+        Self::watching(context, step_count, None)
+    }
+
+    /// The same where one step says nothing of how long another takes: what is told to be left is that of the
+    /// step at hand.
+    pub(crate) fn of_unlike_steps(context: &Context, step_count: usize) -> Self {
+        Self::watching(context, step_count, Some(Stopwatch::start()))
+    }
+
+    fn watching(context: &Context, step_count: usize, step_stopwatch: Option<Stopwatch>) -> Self {
         let is_quiet = context.is_quiet;
         let is_terminal = io::stderr().is_terminal();
         let is_drawn = is_terminal && !is_quiet;
@@ -59,13 +71,17 @@ impl Progress {
             if is_drawn { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(PARTS), draw);
         let style = ProgressStyle::with_template(TEMPLATE).expect("the template is valid");
-        let style = style.with_key("left", write_time_left);
+        let style = match step_stopwatch {
+            None => style.with_key("left", write_time_left),
+            Some(_) => style.with_key("left", |_: &ProgressState, _: &mut dyn fmt::Write| {}),
+        };
         bar.set_style(style.progress_chars("━╸─"));
         let state = State {
             bar,
             is_terminal,
             is_quiet,
             stopwatch: Stopwatch::start(),
+            step_stopwatch,
             done_count: 0,
             step_count,
             label: String::new(),
@@ -83,6 +99,7 @@ impl Progress {
     pub(crate) fn step_done(&self) {
         let mut state = self.state.borrow_mut();
         state.done_count += 1;
+        state.step_stopwatch = state.step_stopwatch.map(|_| Stopwatch::start());
         state.show(0.0, "");
     }
 
@@ -116,6 +133,11 @@ impl State {
         let parts = parts_of(overall);
         if self.is_terminal {
             self.bar.set_position(parts);
+            if self.step_stopwatch.is_some() {
+                let left = self.time_left(fraction, overall);
+                let room = if left.is_empty() { "" } else { "  " };
+                self.bar.set_prefix(left + room);
+            }
             if !what.is_empty() {
                 let message = match self.label.as_str() {
                     "" => what.to_string(),
@@ -133,9 +155,23 @@ impl State {
         // told besides.
         if tenths > self.tenths_told && self.label.is_empty() && !what.is_empty() {
             self.tenths_told = tenths;
-            let left = self.stopwatch.time_left(overall);
+            let left = self.time_left(fraction, overall);
             let left = if left.is_empty() { left } else { format!("  {left}") };
             output::complain(&format!("  {:>3} %  {what}{left}", tenths * 10));
+        }
+    }
+}
+
+impl State {
+    /// How long the rest takes, in words; of steps that are unlike each other, of the one at hand.
+    fn time_left(&self, fraction: f64, overall: f64) -> String {
+        let Some(stopwatch) = self.step_stopwatch else {
+            return self.stopwatch.time_left(overall);
+        };
+        let left = stopwatch.time_left(fraction);
+        match self.done_count + 1 < self.step_count && !left.is_empty() {
+            true => left + " in this step",
+            false => left,
         }
     }
 }

@@ -241,7 +241,7 @@ fn find(
         }
         _ => {}
     };
-    let progress = Progress::new(context, STEPS.len());
+    let progress = Progress::of_unlike_steps(context, STEPS.len());
     let file = partial.as_file().try_clone();
     let file = file.map_err(|error| cannot_write(&arguments.output, &error))?;
     let RankArguments { head, seed, .. } = *arguments;

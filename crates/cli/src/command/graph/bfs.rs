@@ -135,6 +135,10 @@ struct Report<'a> {
     level_count: u64,
     /// Nodes of each level, of the first million.
     levels: &'a [u64],
+    /// Levels behind these.
+    levels_left_out_count: u64,
+    #[serde(skip)]
+    largest_later: &'a [(u64, u64)],
     was_resumed: bool,
     /// What was asked of the devices.
     building: IoCounts,
@@ -188,10 +192,44 @@ impl KeptPhase {
 struct Found {
     built: Built,
     bfs: Bfs,
-    levels: Vec<u64>,
+    levels: Levels,
     searching: IoCounts,
     clusters: Option<Clusters>,
     prediction: Option<SearchPrediction>,
+}
+
+/// Nodes of each level, as a search comes to them one level after the other.
+#[derive(Debug, Default)]
+struct Levels {
+    /// Those that are told one by one.
+    counts: Vec<u64>,
+    /// Of those behind them the ones with most nodes, each with its count; the level at hand is the last one.
+    later: Vec<(u64, u64)>,
+}
+
+impl Levels {
+    fn add_node(&mut self, level: u64) {
+        let index = usize::try_from(level).unwrap_or(usize::MAX);
+        if index < LEVELS_TOLD_MAX {
+            if index == self.counts.len() {
+                self.counts.push(0);
+            }
+            self.counts[index] += 1;
+            return;
+        }
+        match self.later.last_mut().filter(|(at_hand, _)| *at_hand == level) {
+            Some((_, count)) => *count += 1,
+            None => {
+                self.keep_largest();
+                self.later.push((level, 1));
+            }
+        }
+    }
+
+    fn keep_largest(&mut self) {
+        self.later.sort_by_key(|&(level, count)| (std::cmp::Reverse(count), level));
+        self.later.truncate(LEVELS_SHOWN);
+    }
 }
 
 /// What clusters a search by them had, and what it did with them.
@@ -287,7 +325,7 @@ fn find(
         AlgorithmArgument::Mr => &STEPS,
         AlgorithmArgument::Mm => &STEPS_OF_MM,
     };
-    let (progress, course) = (Progress::new(context, steps.len()), Arc::new(Course::default()));
+    let (progress, course) = (Progress::of_unlike_steps(context, steps.len()), Arc::default());
     course.expect(input_bytes);
     let work = Work { stores, course, progress, steps, arguments };
     let was_begun = matches!(begun, Begun::List(_));
@@ -348,6 +386,7 @@ fn begun_of(
     let options = arguments.options(context);
     let known_bytes = input.byte_count();
     let list = EdgeList::open(input, &name, &options, places.grant())?;
+    list.known_node_count().map_or(Ok(()), |count| arguments.check_source_of(count))?;
     let stores = places.stores()?;
     arguments.check_room(&list, known_bytes, &stores)?;
     Ok((Begun::List(Box::new(list)), stores))
@@ -417,7 +456,7 @@ impl Work<'_> {
         &self,
         ground: Ground,
         node_count: u64,
-    ) -> Result<(Bfs, Vec<u64>, IoCounts, Option<Clusters>), Failure> {
+    ) -> Result<(Bfs, Levels, IoCounts, Option<Clusters>), Failure> {
         let both = (&self.stores.0, &self.stores.1);
         let before = counts_of(both);
         if let Ground::Clusters(..) = ground {
@@ -504,16 +543,10 @@ fn walk(
     (arrays, sorted): &(Store, Store),
     source: u64,
     course: &Course,
-) -> Result<(Bfs, Vec<u64>, Option<Clusters>), ExternalError> {
-    let (mut levels, mut seen) = (Vec::new(), 0_u64);
+) -> Result<(Bfs, Levels, Option<Clusters>), ExternalError> {
+    let (mut levels, mut seen) = (Levels::default(), 0_u64);
     let visit = |_: u64, level: u64| {
-        let level = usize::try_from(level).unwrap_or(usize::MAX);
-        if level < LEVELS_TOLD_MAX {
-            if level == levels.len() {
-                levels.push(0);
-            }
-            levels[level] += 1;
-        }
+        levels.add_node(level);
         seen += 1;
         if seen.is_multiple_of(NODES_PER_WORD) {
             course.reach(seen);
@@ -566,6 +599,11 @@ impl BfsArguments {
 
     /// Refuses a source that is none of the nodes, where it is said how many there are.
     fn check_source(&self) -> Result<(), Failure> {
+        if self.cluster_nodes.is_some() && self.algorithm == AlgorithmArgument::Mr {
+            let what =
+                "--cluster-nodes: `mr` makes no clusters; leave it out, or ask for --algorithm mm";
+            return Err(Failure::input(what));
+        }
         match self.nodes {
             Some(nodes) if self.source >= nodes => Err(Failure::input(format!(
                 "--source {}: of --nodes {nodes}, counted from 0, none has that number",
@@ -646,7 +684,9 @@ impl BfsArguments {
             self_loop_count: found.built.self_loop_count,
             reached_node_count: found.bfs.node_count,
             level_count: found.bfs.level_count,
-            levels: &found.levels,
+            levels: &found.levels.counts,
+            levels_left_out_count: found.bfs.level_count - found.levels.counts.len() as u64,
+            largest_later: &found.levels.later,
             was_resumed: self.keep.is_resumed(),
             building: found.built.building,
             searching: found.searching,
@@ -675,16 +715,21 @@ fn tell(report: &Report<'_>, context: &Context) -> Result<(), Failure> {
         report.source,
         counted(report.level_count, "level")
     ))?;
-    let mut largest: Vec<usize> = (0..report.levels.len()).collect();
-    largest.sort_by_key(|&level| std::cmp::Reverse(report.levels[level]));
+    let told = (0..).zip(report.levels.iter().copied());
+    let mut largest: Vec<(u64, u64)> = told.chain(report.largest_later.iter().copied()).collect();
+    largest.sort_by_key(|&(level, count)| (std::cmp::Reverse(count), level));
     if largest.len() > LEVELS_SHOWN {
         largest.truncate(LEVELS_SHOWN);
-        output.line(&format!("The {LEVELS_SHOWN} levels with most nodes, all with --json:"))?;
+        let all = match report.levels_left_out_count {
+            0 => "all".to_owned(),
+            _ => format!("the first {}", report.levels.len()),
+        };
+        output.line(&format!("The {LEVELS_SHOWN} levels with most nodes, {all} with --json:"))?;
     }
     largest.sort_unstable();
     let mut table = Table::new(&["level", "nodes"]);
-    for level in largest {
-        table.row(vec![level.to_string(), report.levels[level].to_string()]);
+    for (level, count) in largest {
+        table.row(vec![level.to_string(), count.to_string()]);
     }
     output.table(&table)?;
     let mut table = Table::new(&["", "read", "written", "requests", "waited"]);
@@ -705,4 +750,23 @@ fn tell(report: &Report<'_>, context: &Context) -> Result<(), Failure> {
         output.line(&line)?;
     }
     output.line(&report.means.line())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_levels_behind_those_that_are_told_the_largest_are_kept() {
+        let mut levels = Levels::default();
+        let told_max = LEVELS_TOLD_MAX as u64;
+        (0..told_max).for_each(|level| levels.add_node(level));
+        for level in told_max..told_max + 1000 {
+            (0..=level % 50).for_each(|_| levels.add_node(level));
+        }
+        assert_eq!(levels.counts, vec![1; LEVELS_TOLD_MAX]);
+        levels.keep_largest();
+        let expected: Vec<_> = (0..10).map(|number| (told_max + 49 + number * 50, 50)).collect();
+        assert_eq!(levels.later, expected);
+    }
 }

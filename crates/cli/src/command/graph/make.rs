@@ -8,8 +8,8 @@ use crate::progress::Progress;
 use clap::{Args, Subcommand};
 use nandu_base::words::counted;
 use nandu_external::RecordStream;
-use nandu_external::graph::GraphClass;
 use nandu_external::graph::edge_list::{EdgeListKind, EdgeListWriter};
+use nandu_external::graph::{EdgeStream, GraphClass};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -118,6 +118,9 @@ struct Made<'a> {
     format: &'static str,
     node_count: u64,
     edge_count: u64,
+    /// The number that the first node of the class has: the end of a line, the corner of a grid, where paths
+    /// begin.
+    first_node: u64,
 }
 
 /// Makes what the command names.
@@ -152,12 +155,18 @@ pub(super) fn run(arguments: &MakeArguments, context: &Context) -> Result<(), Fa
     to.files.finish(partial, &to.file)?;
     drop(progress);
     let (node_count, edge_count) = (class.node_count(), class.edge_count());
+    let first_node = edges_of(class, to).node(0);
     if to.json {
         let (file, format) = (to.file.as_path(), kind.label());
-        return context.output.json("graph make", &Made { file, format, node_count, edge_count });
+        let made = Made { file, format, node_count, edge_count, first_node };
+        return context.output.json("graph make", &made);
     }
     let (nodes, edges) = (counted(node_count, "node"), counted(edge_count, "edge"));
-    context.output.line(&format!("{nodes}, {edges}"))
+    context.output.line(&format!("{nodes}, {edges}; the first one of its class is {first_node}"))
+}
+
+fn edges_of(class: GraphClass, to: &ToArguments) -> EdgeStream {
+    if to.shuffled { class.shuffled_edges(to.seed) } else { class.edges(to.seed) }
 }
 
 fn write(
@@ -171,7 +180,7 @@ fn write(
     let all = class.edge_count();
     let mut writer = EdgeListWriter::begin(kind, class.node_count(), all, out)
         .map_err(|error| failed(&error))?;
-    let mut edges = if to.shuffled { class.shuffled_edges(to.seed) } else { class.edges(to.seed) };
+    let mut edges = edges_of(class, to);
     let mut written = 0_u64;
     while let Some(edge) = edges.next_record()? {
         if written.is_multiple_of(EDGES_PER_LOOK) {
