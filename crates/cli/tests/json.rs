@@ -110,6 +110,7 @@ const RUNS: [(&str, &str); 84] = [
     ("xml import", "xml import odd.json bib --name odd --compress"),
     ("xml stat", "xml stat bib --name odd"),
     ("xml check", "xml check bib"),
+    ("xml drop", "xml drop bib --name odd"),
     ("completions", "completions bash"),
     ("man", "man pages"),
     ("db create", "db create shop people id:integer name:text --key id"),

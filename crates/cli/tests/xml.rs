@@ -32,6 +32,25 @@ fn documents_go_in_and_come_out_in_each_mapping() {
 }
 
 #[test]
+fn a_document_that_is_removed_makes_room_for_another_of_its_name() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    fs::write(directory.join("bib.xml"), TEXT).unwrap();
+    fs::write(directory.join("other.xml"), "<other/>").unwrap();
+    let import = ["xml", "import", "bib.xml", "bib", "--index", "elements"];
+    stdout_of(directory, &import);
+    stdout_of(directory, &["xml", "import", "other.xml", "bib", "--name", "other"]);
+    let twice = failure_of(directory, &import, 2);
+    assert!(twice.contains("nandu xml drop"), "{twice}");
+    assert_eq!(stdout_of(directory, &["xml", "drop", "bib"]), "document is removed\n");
+    assert!(failure_of(directory, &["xml", "drop", "bib"], 2).contains("document"));
+    assert!(!stdout_of(directory, &["db", "schema", "bib"]).contains("document-"));
+    stdout_of(directory, &import);
+    assert!(stdout_of(directory, &["xml", "export", "bib"]).ends_with(TEXT));
+    assert!(stdout_of(directory, &["xml", "export", "bib", "--name", "other"]).contains("<other"));
+}
+
+#[test]
 fn indexes_are_made_shown_and_checked() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();

@@ -39,6 +39,7 @@ Examples:
   nandu xml explain shop '//order[@id = 7]/total' --analyze
   nandu xml update shop '//order[@id = 7]/status' --set sent
   nandu xml check shop
+  nandu xml drop shop
   nandu xml import orders.json shop --name orders
   nandu xml query shop --name orders '/json/orders/_[total > 100]/id'
 
@@ -107,6 +108,11 @@ enum Action {
     Explain(explain::ExplainArguments),
     /// Change the nodes that an expression chooses
     Update(update::UpdateArguments),
+    /// Remove a document, with its names and indexes
+    Drop {
+        /// The directory of the database
+        directory: PathBuf,
+    },
     /// Show how large a document is, and what it has in it
     Stat {
         /// The directory of the database
@@ -159,6 +165,12 @@ struct ExportAnswer<'a> {
     name: &'a str,
     file: String,
     byte_count: u64,
+}
+
+/// What `drop --json` prints.
+#[derive(Serialize)]
+struct DropAnswer<'a> {
+    name: &'a str,
 }
 
 /// What `stat --json` prints.
@@ -224,6 +236,7 @@ pub(crate) fn run(arguments: &XmlArguments, context: &Context) -> Result<(), Fai
         Action::Query(arguments) => query::run(arguments, name, json, context),
         Action::Explain(arguments) => explain::run(arguments, name, json, context),
         Action::Update(arguments) => update::run(arguments, name, json, context),
+        Action::Drop { directory } => drop_document(directory, name, json, context),
         Action::Stat { directory } => stat(directory, name, json, context),
         Action::Check { directory } => check(directory, name, json, context),
     }
@@ -240,6 +253,12 @@ fn import<'n>(
     let (input, file_name) = Input::named(file, &context.interrupt)?;
     let byte_count = input.byte_count();
     let (report, restart) = database::fill(directory, options, wishes, |database| {
+        if Document::open(&database.read(), name).is_ok() {
+            return Err(Failure::input(format!(
+                "the document {name} exists in {}; give another --name, or remove it with nandu xml drop",
+                directory.display()
+            )));
+        }
         let mut watch = Watch { progress: Progress::new(context, 1), byte_count };
         let mut write = database.write()?;
         let text = (file_name.as_str(), input);
@@ -302,6 +321,29 @@ fn export_to_file(
         return context.output.json("xml export", &ExportAnswer { name, file, byte_count });
     }
     context.output.line(&format!("{} in {file}", ByteCount(byte_count)))
+}
+
+fn drop_document(
+    directory: &Path,
+    name: &str,
+    as_json: bool,
+    context: &Context,
+) -> Result<(), Failure> {
+    let (database, _) = database::open(directory, &DatabaseOptions::default())?;
+    let dropped = (|| -> Result<(), Failure> {
+        let mut write = database.write()?;
+        nandu_xml::drop_document(&mut write, name)?;
+        Ok(write.commit().map(drop)?)
+    })();
+    let closed = database::close(database, directory);
+    dropped?;
+    closed?;
+    let done = format!("{name} is removed");
+    let answered = match as_json {
+        true => context.output.json("xml drop", &DropAnswer { name }),
+        false => context.output.line(&done),
+    };
+    database::answered(answered, &done)
 }
 
 fn stat(directory: &Path, name: &str, as_json: bool, context: &Context) -> Result<(), Failure> {
