@@ -88,7 +88,7 @@ fn a_search_finds_the_levels_of_a_walk_in_memory_whatever_the_format() {
     assert_eq!(levels_in(&document), expected);
     assert!(document["searching"]["wait_ns"].as_u64().unwrap() > 0);
     let roles = "graph bfs g.u32 --source 7 --device flash=.,disk=sim:wd2000jb --memory 2MiB";
-    for algorithm in ["mr", "mm --cluster-nodes 8"] {
+    for algorithm in ["mr", "mm --cluster-nodes 8", "mm --clustering random --seed 7"] {
         let document = json_of(directory, &format!("{roles} --algorithm {algorithm}"));
         assert_eq!(levels_in(&document), expected, "{algorithm}");
         assert_eq!(document["clusters"].is_object(), algorithm != "mr", "{document}");

@@ -35,7 +35,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const NAME: &str = "run.json";
 const NEW_NAME: &str = "run.json.new";
 /// The version of the list.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// The longest list: extents of 64 MiB of the largest store have some megabytes.
 const BYTES_MAX: u64 = 64 << 20;
 

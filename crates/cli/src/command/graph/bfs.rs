@@ -23,7 +23,8 @@ use nandu_base::words::counted;
 use nandu_base::{ByteCount, Nanos};
 use nandu_external::graph::edge_list::{EdgeList, EdgeListKind, EdgeListOptions, SelfLoops};
 use nandu_external::graph::{
-    Bfs, Clustering, ClusteringSettings, Graph, KeptClustering, KeptGraph, PoolCounts, PoolSettings,
+    Bfs, Clustering, ClusteringKind, ClusteringSettings, Graph, KeptClustering, KeptGraph,
+    PoolCounts, PoolSettings,
 };
 use nandu_external::{ExternalError, IoCounts, KeptStore, KeptVector, Store};
 use nandu_probe::table::{Table, time};
@@ -72,6 +73,12 @@ pub(super) struct BfsArguments {
     /// Nodes of a cluster of `mm`, about; what the model says if not given
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     cluster_nodes: Option<u64>,
+    /// How `mm` makes clusters
+    #[arg(long, value_enum, default_value_t = ClusteringArgument::Tour)]
+    clustering: ClusteringArgument,
+    /// Of what `mm` draws
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
     /// The format of FILE, if neither its bytes nor its name say it: text, u32, u64 or
     /// matrix-market
     #[arg(long, value_parser = parse_format, value_name = "FORMAT")]
@@ -106,6 +113,15 @@ enum AlgorithmArgument {
     Mr,
     /// Mehlhorn and Meyer: reads clusters of nodes, for graphs with many levels
     Mm,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum ClusteringArgument {
+    /// Pieces of an Euler tour of a spanning tree
+    Tour,
+    /// Around nodes that are drawn, in rounds
+    Random,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -594,15 +610,24 @@ impl BfsArguments {
     }
 
     fn clustering(&self) -> ClusteringSettings {
-        ClusteringSettings { cluster_nodes: self.cluster_nodes, ..Default::default() }
+        let kind = match self.clustering {
+            ClusteringArgument::Tour => ClusteringKind::Tour,
+            ClusteringArgument::Random => ClusteringKind::Random,
+        };
+        let (cluster_nodes, seed) = (self.cluster_nodes, self.seed);
+        ClusteringSettings { kind, cluster_nodes, seed, ..Default::default() }
     }
 
     /// Refuses a source that is none of the nodes, where it is said how many there are.
     fn check_source(&self) -> Result<(), Failure> {
-        if self.cluster_nodes.is_some() && self.algorithm == AlgorithmArgument::Mr {
-            let what =
-                "--cluster-nodes: `mr` makes no clusters; leave it out, or ask for --algorithm mm";
+        let is_random = self.clustering == ClusteringArgument::Random;
+        if self.algorithm == AlgorithmArgument::Mr && (is_random || self.cluster_nodes.is_some()) {
+            let what = "`mr` makes no clusters; leave --cluster-nodes and --clustering out, or ask for \
+                        --algorithm mm";
             return Err(Failure::input(what));
+        }
+        if is_random && self.predict.is_some() {
+            return Err(Failure::input("--predict: of clusters only those of --clustering tour"));
         }
         match self.nodes {
             Some(nodes) if self.source >= nodes => Err(Failure::input(format!(
@@ -662,6 +687,8 @@ impl BfsArguments {
         let options = [
             ("--algorithm", json!(self.algorithm)),
             ("--cluster-nodes", json!(self.cluster_nodes)),
+            ("--clustering", json!(self.clustering)),
+            ("--seed", json!(self.seed)),
             ("--format", json!(self.format.map(EdgeListKind::label))),
             ("--self-loops", json!(self.self_loops)),
             ("--nodes", json!(self.nodes)),
