@@ -8,6 +8,7 @@
 //! ```
 
 use super::foresight::{Foresight, SearchPrediction, sorted_sizes};
+use super::levels::{LEVELS_SHOWN, Levels};
 use super::parse_format;
 use crate::Context;
 use crate::command::beyond::{BeyondArguments, Course, Means, Places, Role, at_work, counts_of};
@@ -34,10 +35,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// So many levels are told with their nodes; a graph may have as many as it has nodes.
-const LEVELS_TOLD_MAX: usize = 1_000_000;
-/// So many rows of levels are shown to people, those with most nodes.
-const LEVELS_SHOWN: usize = 10;
 /// Nodes between two words on how far a search is.
 const NODES_PER_WORD: u64 = 1024;
 
@@ -212,40 +209,6 @@ struct Found {
     searching: IoCounts,
     clusters: Option<Clusters>,
     prediction: Option<SearchPrediction>,
-}
-
-/// Nodes of each level, as a search comes to them one level after the other.
-#[derive(Debug, Default)]
-struct Levels {
-    /// Those that are told one by one.
-    counts: Vec<u64>,
-    /// Of those behind them the ones with most nodes, each with its count; the level at hand is the last one.
-    later: Vec<(u64, u64)>,
-}
-
-impl Levels {
-    fn add_node(&mut self, level: u64) {
-        let index = usize::try_from(level).unwrap_or(usize::MAX);
-        if index < LEVELS_TOLD_MAX {
-            if index == self.counts.len() {
-                self.counts.push(0);
-            }
-            self.counts[index] += 1;
-            return;
-        }
-        match self.later.last_mut().filter(|(at_hand, _)| *at_hand == level) {
-            Some((_, count)) => *count += 1,
-            None => {
-                self.keep_largest();
-                self.later.push((level, 1));
-            }
-        }
-    }
-
-    fn keep_largest(&mut self) {
-        self.later.sort_by_key(|&(level, count)| (std::cmp::Reverse(count), level));
-        self.later.truncate(LEVELS_SHOWN);
-    }
 }
 
 /// What clusters a search by them had, and what it did with them.
@@ -777,23 +740,4 @@ fn tell(report: &Report<'_>, context: &Context) -> Result<(), Failure> {
         output.line(&line)?;
     }
     output.line(&report.means.line())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn of_levels_behind_those_that_are_told_the_largest_are_kept() {
-        let mut levels = Levels::default();
-        let told_max = LEVELS_TOLD_MAX as u64;
-        (0..told_max).for_each(|level| levels.add_node(level));
-        for level in told_max..told_max + 1000 {
-            (0..=level % 50).for_each(|_| levels.add_node(level));
-        }
-        assert_eq!(levels.counts, vec![1; LEVELS_TOLD_MAX]);
-        levels.keep_largest();
-        let expected: Vec<_> = (0..10).map(|number| (told_max + 49 + number * 50, 50)).collect();
-        assert_eq!(levels.later, expected);
-    }
 }

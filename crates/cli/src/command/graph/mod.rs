@@ -2,6 +2,7 @@
 
 mod bfs;
 mod foresight;
+mod levels;
 mod make;
 
 use crate::Context;
