@@ -3,6 +3,8 @@
 //!
 //! 1. Nothing outside of the document is ever fetched.
 //! 2. What entities stand for is bounded, in levels and in bytes for a whole document.
+//! 3. The frame is checked: the name of the type, where the rest of it is, which declarations there are, and
+//!    entities. What is declared of elements, attributes and notations is not.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -11,6 +13,9 @@ use std::rc::Rc;
 pub const ENTITY_BYTES_MAX: u64 = 8 << 20;
 /// How deep entities may refer to each other.
 pub const ENTITY_LEVEL_MAX: usize = 16;
+
+/// White space of XML.
+const SPACES: [char; 4] = [' ', '\t', '\r', '\n'];
 
 /// What an entity stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,22 +37,28 @@ impl Entities {
     /// Those that a document type declares. Says what is wrong with it.
     pub(super) fn declared(doctype: &str) -> Result<Self, String> {
         let mut entities = BTreeMap::new();
-        let mut rest = subset_of(doctype);
-        while let Some(at) = rest.find('<') {
-            rest = &rest[at..];
-            if let Some(comment) = rest.strip_prefix("<!--") {
-                rest = past(comment, "-->")?;
-            } else if rest.starts_with("<?") {
-                rest = past(rest, "?>")?;
+        let Some(subset) = subset_of(doctype)? else { return Ok(Self::default()) };
+        let mut rest = subset.trim_start_matches(SPACES);
+        let end = loop {
+            rest = if let Some(comment) = rest.strip_prefix("<!--") {
+                past(comment, "-->")?
+            } else if let Some(instruction) = rest.strip_prefix("<?") {
+                past(instruction, "?>")?
+            } else if let Some(reference) = rest.strip_prefix('%') {
+                let (name, after) = reference.split_once(';').ok_or_else(|| stray(rest))?;
+                super::words::check_name(name)?;
+                after
+            } else if let Some(end) = rest.strip_prefix(']') {
+                break end;
             } else {
-                let end = declaration_end(rest)?;
-                if let Some(declaration) = rest[..end].strip_prefix("<!ENTITY") {
-                    declare(declaration, &mut entities)?;
-                }
-                rest = &rest[end + 1..];
-            }
+                declaration(rest, &mut entities)?
+            };
+            rest = rest.trim_start_matches(SPACES);
+        };
+        match end.trim_matches(SPACES) {
+            "" => Ok(Self { entities, byte_count: 0 }),
+            more => Err(stray(more)),
         }
-        Ok(Self { entities, byte_count: 0 })
     }
 
     /// What an entity stands for, counted. Says why there is nothing.
@@ -74,6 +85,34 @@ impl Entities {
     }
 }
 
+/// Takes a declaration; gives what is behind it.
+fn declaration<'t>(
+    text: &'t str,
+    entities: &mut BTreeMap<String, Entity>,
+) -> Result<&'t str, String> {
+    let known = ["<!ENTITY", "<!ELEMENT", "<!ATTLIST", "<!NOTATION"];
+    let Some((word, rest)) =
+        known.iter().find_map(|&word| text.strip_prefix(word).map(|rest| (word, rest)))
+    else {
+        return Err(stray(text));
+    };
+    let end = declaration_end(rest)?;
+    let content = &rest[..end];
+    if !content.starts_with(SPACES) {
+        return Err(stray(text));
+    }
+    if word == known[0] {
+        declare(content, entities)?;
+    }
+    Ok(&rest[end + 1..])
+}
+
+/// That something does not belong there.
+fn stray(text: &str) -> String {
+    let start: String = text.chars().take(20).collect();
+    format!("in the document type `{start}` is not expected")
+}
+
 /// `name "text"`, `name SYSTEM "file"`, `% name …`.
 fn declare(declaration: &str, entities: &mut BTreeMap<String, Entity>) -> Result<(), String> {
     let rest = declaration.trim_start();
@@ -90,7 +129,10 @@ fn declare(declaration: &str, entities: &mut BTreeMap<String, Entity>) -> Result
     let rest = rest.trim_start();
     let entity = match rest.chars().next() {
         Some(quote @ ('"' | '\'')) => {
-            let text = rest[1..].split(quote).next().unwrap_or_default();
+            let (text, after) = rest[1..].split_once(quote).ok_or_else(|| stray(rest))?;
+            if !after.trim_matches(SPACES).is_empty() {
+                return Err(stray(after));
+            }
             Entity::Text(literal(text)?.into())
         }
         Some('S' | 'P') => Entity::Outside,
@@ -141,18 +183,32 @@ fn declaration_end(text: &str) -> Result<usize, String> {
     Err("in the document type a declaration has no end: `>` is missing".to_owned())
 }
 
-/// What is behind the first bracket that no quotes hold; nothing without one.
-fn subset_of(doctype: &str) -> &str {
-    let mut quote = None;
-    for (at, byte) in doctype.bytes().enumerate() {
-        match (quote, byte) {
-            (None, b'[') => return &doctype[at + 1..],
-            (None, b'"' | b'\'') => quote = Some(byte),
-            (Some(open), byte) if open == byte => quote = None,
-            _ => {}
-        }
+/// What is behind the bracket of a document type, if it has one, after its name and where the rest of it is.
+fn subset_of(doctype: &str) -> Result<Option<&str>, String> {
+    let text = doctype.trim_start_matches(SPACES);
+    let is_end = |letter: char| SPACES.contains(&letter) || letter == '[';
+    let (name, rest) = text.split_at(text.find(is_end).unwrap_or(text.len()));
+    super::words::check_name(name)?;
+    let after = rest.trim_start_matches(SPACES);
+    let literal_count = match () {
+        () if after.starts_with("SYSTEM") => 1,
+        () if after.starts_with("PUBLIC") => 2,
+        () => 0,
+    };
+    let mut rest = if literal_count > 0 { &after["SYSTEM".len()..] } else { after };
+    for _ in 0..literal_count {
+        let literal = rest.trim_start_matches(SPACES);
+        let quote = literal.chars().next().filter(|quote| matches!(quote, '"' | '\''));
+        let is_apart = literal.len() < rest.len();
+        let inside = quote.filter(|_| is_apart).and_then(|quote| literal[1..].split_once(quote));
+        rest = inside.ok_or("in the document type a name of a file in quotes is missing")?.1;
     }
-    ""
+    let rest = rest.trim_start_matches(SPACES);
+    match rest.strip_prefix('[') {
+        Some(subset) => Ok(Some(subset)),
+        None if rest.is_empty() => Ok(None),
+        None => Err(stray(rest)),
+    }
 }
 
 #[cfg(test)]
@@ -161,8 +217,10 @@ mod tests {
 
     #[test]
     fn a_bracket_in_quotes_begins_nothing() {
-        assert_eq!(subset_of("a SYSTEM 'http://[::1]/x' [<!ENTITY e 'v'>]"), "<!ENTITY e 'v'>]");
-        assert_eq!((subset_of("a SYSTEM '['"), subset_of("a")), ("", ""));
+        let subset = subset_of("a SYSTEM 'http://[::1]/x' [<!ENTITY e 'v'>]");
+        assert_eq!(subset, Ok(Some("<!ENTITY e 'v'>]")));
+        let none = ["a", "a SYSTEM '['", "a PUBLIC \"-//x\" '[' ", " a:b\n"].map(subset_of);
+        assert_eq!(none, [Ok(None), Ok(None), Ok(None), Ok(None)]);
     }
 
     #[test]
@@ -180,6 +238,27 @@ mod tests {
         assert!(entities.expand("one", ENTITY_LEVEL_MAX).unwrap_err().contains("levels"));
         assert_eq!(entities.entities.len(), 3);
         assert!(Entities::declared("a SYSTEM '[<!ENTITY x \"\">'").unwrap().entities.is_empty());
+    }
+
+    #[test]
+    fn what_does_not_belong_into_a_document_type_is_told() {
+        for (broken, word) in [
+            ("1a", "is no name"),
+            ("a b", "`b` is not expected"),
+            ("a PUBLIC 'x'", "in quotes is missing"),
+            ("a SYSTEM'x'", "in quotes is missing"),
+            ("a SYSTEM x", "in quotes is missing"),
+            ("a [garbage]", "`garbage]`"),
+            ("a [<!FOO>]", "`<!FOO>]`"),
+            ("a [<!ENTITYx 'y'>]", "is not expected"),
+            ("a [<!ENTITY x 'y' z>]", "` z` is not expected"),
+            ("a [<!ELEMENT a ANY>] b", "`b` is not expected"),
+            ("a [%b]", "is not expected"),
+            ("a [<!ELEMENT a ANY>", "is not expected"),
+        ] {
+            let said = Entities::declared(broken).unwrap_err();
+            assert!(said.contains(word), "{broken}: {said}");
+        }
     }
 
     #[test]

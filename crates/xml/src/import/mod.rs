@@ -355,7 +355,7 @@ impl<S: FnMut(&[u8], &[u8]) -> Result<(), Trouble>> Importer<S> {
                 Err("a declaration of XML stands at the very beginning only".into())
             }
             Event::Decl(declaration) => {
-                declaration.version().map_err(|error| error.to_string())?;
+                words::check_declaration(&declaration)?;
                 match declaration.encoding() {
                     None => Ok(()),
                     Some(name) => check_encoding(&name.map_err(|error| error.to_string())?),

@@ -40,6 +40,46 @@ pub(super) fn check_name(name: &str) -> Result<(), String> {
     Err(format!("`{name}` is no name"))
 }
 
+/// Says what is wrong with the declaration of XML, `xml version="1.0" encoding="…" standalone="…"`.
+pub(super) fn check_declaration(declaration: &str) -> Result<(), String> {
+    let spaces = [' ', '\t', '\r', '\n'];
+    let mut rest = declaration.strip_prefix("xml").unwrap_or(declaration);
+    for (name, is_needed) in [("version", true), ("encoding", false), ("standalone", false)] {
+        let word = rest.trim_start_matches(spaces);
+        let is_apart = word.len() < rest.len();
+        let value = word.strip_prefix(name).filter(|_| is_apart).and_then(|after| {
+            let value =
+                after.trim_start_matches(spaces).strip_prefix('=')?.trim_start_matches(spaces);
+            let quote = value.chars().next().filter(|quote| matches!(quote, '"' | '\''))?;
+            value[1..].split_once(quote)
+        });
+        let Some((value, after)) = value else {
+            match is_needed {
+                true => return Err("the declaration of XML has no version".to_owned()),
+                false => continue,
+            }
+        };
+        let is_known = match name {
+            "version" => value.strip_prefix("1.").is_some_and(|minor| {
+                !minor.is_empty() && minor.bytes().all(|digit| digit.is_ascii_digit())
+            }),
+            "standalone" => matches!(value, "yes" | "no"),
+            _ => true,
+        };
+        if !is_known {
+            return Err(format!("the declaration of XML has the {name} `{value}`, which is none"));
+        }
+        rest = after;
+    }
+    match rest.trim_matches(spaces) {
+        "" => Ok(()),
+        more => {
+            let start: String = more.chars().take(20).collect();
+            Err(format!("in the declaration of XML `{start}` is not expected"))
+        }
+    }
+}
+
 /// A name in its two parts, before and after the colon. Says why it is none.
 pub(super) fn split_name(name: &str) -> Result<(&str, &str), String> {
     check_name(name)?;

@@ -304,7 +304,8 @@ fn find(
         AlgorithmArgument::Mr => &STEPS,
         AlgorithmArgument::Mm => &STEPS_OF_MM,
     };
-    let (progress, course) = (Progress::of_unlike_steps(context, steps.len()), Arc::default());
+    let (progress, course) =
+        (Progress::of_unlike_steps(context, steps.len()), Arc::<Course>::default());
     course.expect(input_bytes);
     let work = Work { stores, course, progress, steps, arguments };
     let was_begun = matches!(begun, Begun::List(_));
