@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn entities_are_found_among_other_declarations() {
         let mut entities = Entities::declared(
-            "a [<!-- <!ENTITY no 'x'> --><!ELEMENT a (b>c)*><!ENTITY one \"1 > 0 &#38;#60; &#x41;\">\
+            "a [<!-- <!ENTITY no 'x'> --><!ELEMENT a (b|c)*><!ENTITY one \"1 > 0 &#38;#60; &#x41;\">\
              <?p <!ENTITY no 'y'> ?><!ENTITY one 'again'><!ENTITY far SYSTEM 'file:///etc/passwd'>\
              <!ENTITY % parameter 'z'> %parameter; <!ATTLIST a b CDATA '>'><!ENTITY two '&one;'>]",
         )
