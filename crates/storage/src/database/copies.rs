@@ -2,6 +2,7 @@
 //! use the database meanwhile.
 //!
 //! 1. A copy of one row is as long as that row; one of a batch has at most [`BATCH_BYTES_MAX`].
+//! 2. A thread keeps the memory of one row and of one small batch, and uses it again.
 
 use crate::StorageError;
 use crate::sqlite::RecordView;
@@ -11,11 +12,15 @@ use std::ops::Range;
 /// Bytes of a batch's rows that are copied before they are lent.
 const BATCH_BYTES_MAX: usize = 1 << 20;
 
+/// Memory of a batch that is larger is given back.
+const SPARE_BATCH_BYTES_MAX: usize = 64 << 10;
+
 /// A row's bytes. Each thread has some memory for them that is used again.
 pub(super) struct RecordCopy(Vec<u8>);
 
 thread_local! {
     static SPARE_COPY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    static SPARE_BATCH: Cell<Batch> = const { Cell::new(Batch::new()) };
 }
 
 /// Rows of a leaf or of a PAX page, shown one after the other.
@@ -28,13 +33,28 @@ pub(super) struct RowCopies {
 }
 
 /// Rows of a batch, the first ones that come.
-#[derive(Default)]
 pub(super) struct BatchCopy {
+    batch: Batch,
+    /// Places of rows for which there was no room.
+    left: Vec<usize>,
+}
+
+/// The rows that were copied.
+#[derive(Default)]
+struct Batch {
     bytes: Vec<u8>,
     /// Where each row's bytes end, and its place in the batch.
     ends: Vec<(usize, usize)>,
-    /// Places of rows for which there was no room.
-    left: Vec<usize>,
+}
+
+impl Batch {
+    const fn new() -> Self {
+        Self { bytes: Vec::new(), ends: Vec::new() }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + self.ends.capacity() * size_of::<(usize, usize)>()
+    }
 }
 
 impl RecordCopy {
@@ -60,13 +80,19 @@ impl Drop for RecordCopy {
 }
 
 impl BatchCopy {
+    /// A batch without rows.
+    pub(super) fn take() -> Self {
+        Self { batch: SPARE_BATCH.take(), left: Vec::new() }
+    }
+
     /// Copies the row at a place of the batch, or leaves it to be read again.
     pub(super) fn add(&mut self, place: usize, bytes: &[u8]) {
-        if self.bytes.len() + bytes.len() > BATCH_BYTES_MAX {
+        let Batch { bytes: copied, ends } = &mut self.batch;
+        if copied.len() + bytes.len() > BATCH_BYTES_MAX {
             self.left.push(place);
         } else {
-            self.bytes.extend_from_slice(bytes);
-            self.ends.push((self.bytes.len(), place));
+            copied.extend_from_slice(bytes);
+            ends.push((copied.len(), place));
         }
     }
 
@@ -78,8 +104,8 @@ impl BatchCopy {
         mut look: impl FnMut(usize, &[u8]) -> Result<(), StorageError>,
     ) -> Result<(), StorageError> {
         let mut start = 0;
-        for &(end, place) in &self.ends {
-            look(place, &self.bytes[start..end])?;
+        for &(end, place) in &self.batch.ends {
+            look(place, &self.batch.bytes[start..end])?;
             start = end;
         }
         let mut copy = RecordCopy::take();
@@ -89,6 +115,17 @@ impl BatchCopy {
             }
         }
         Ok(())
+    }
+}
+
+impl Drop for BatchCopy {
+    fn drop(&mut self) {
+        if self.batch.memory_bytes() > SPARE_BATCH_BYTES_MAX {
+            return;
+        }
+        self.batch.bytes.clear();
+        self.batch.ends.clear();
+        let _ = SPARE_BATCH.try_with(|spare| spare.set(std::mem::take(&mut self.batch)));
     }
 }
 

@@ -178,7 +178,7 @@ impl Tables {
         let tree = table.raw()?;
         keys.iter().try_for_each(|key| self.lock_key(table, key.as_ref()))?;
         let pages = &*self.statement_about_keys(table.definition.file, keys)?;
-        let mut copies = BatchCopy::default();
+        let mut copies = BatchCopy::take();
         let looked = tree.get_batch(pages, keys, |index, value| {
             value.into_iter().for_each(|value| copies.add(index, value));
         });

@@ -10,7 +10,7 @@ use nandu_base::words::counted;
 use std::ops::Bound;
 
 /// What a key takes, most often.
-const KEY_BYTES: usize = 32;
+pub(super) const KEY_BYTES: usize = 32;
 
 /// A lower and an upper bound of keys.
 pub(super) type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);

@@ -3,6 +3,7 @@
 //! 1. What lies here holds at any moment of a view: roots of trees and definitions. What grows, the number
 //!    of pages of a heap, is never less than any view needs.
 
+use super::key_values::KEY_BYTES;
 use super::kind::{HeapReader, Rows};
 use super::schema::{IndexDefinition, TableDefinition};
 use crate::btree::Tree;
@@ -59,7 +60,7 @@ impl OpenTable {
         }
         let mut row = row.to_vec();
         self.definition.conform(&mut row)?;
-        let mut key = Vec::new();
+        let mut key = Vec::with_capacity(KEY_BYTES);
         self.definition.encode_key(&row, &mut key);
         Ok(Some(key))
     }

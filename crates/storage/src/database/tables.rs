@@ -328,7 +328,7 @@ impl Tables {
         rising: &[i64],
         mut look: impl FnMut(usize, RecordView<'_>),
     ) -> Result<(), StorageError> {
-        let mut copies = BatchCopy::default();
+        let mut copies = BatchCopy::take();
         let looked =
             tree.get_batch(pages, rising, |index, record| copies.add(index, record.bytes()));
         looked.map_err(self.named())?;
@@ -357,7 +357,7 @@ impl Tables {
         let keys = keys_of(definition, keys)?;
         keys.iter().try_for_each(|key| self.lock_key(table, key))?;
         let pages = &*self.statement_about_keys(definition.file, &keys)?;
-        let mut copies = BatchCopy::default();
+        let mut copies = BatchCopy::take();
         let looked = tree.get_batch(pages, &keys, |index, bytes| {
             if let Some(value) = bytes {
                 copies.add(index, definition.record_of(&keys[index], value, &mut Vec::new()));

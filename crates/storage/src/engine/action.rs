@@ -189,10 +189,12 @@ impl<'e> Action<'e> {
                 note_difference(&page.before, &mut frame);
             }
             frame.set_lsn(lsn);
-            if !page.before.is_empty() && versions.is_seen(page_lsn(&page.before)) {
-                versions.keep(page.address, lsn, &page.before);
-            }
-            keep(spare, page.before);
+            let is_seen = !page.before.is_empty() && versions.is_seen(page_lsn(&page.before));
+            let image = match is_seen {
+                true => versions.keep(page.address, lsn, page.before),
+                false => page.before,
+            };
+            keep(spare, image);
         }
         Ok(Some(lsn))
     }
