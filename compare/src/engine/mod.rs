@@ -8,7 +8,6 @@
 
 mod berkeley_db;
 mod fjall;
-mod library;
 mod lmdb;
 mod nandu;
 mod redb;

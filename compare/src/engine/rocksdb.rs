@@ -10,9 +10,9 @@
 #![allow(unsafe_code, reason = "a C interface")]
 #![allow(non_snake_case, reason = "functions are called as in their header")]
 
-use super::library::{c_functions, c_path, load, text_of};
 use super::{Client, Purpose, Reader, Settings, Store, Visitor};
 use crate::Failure;
+use crate::library::{c_functions, c_path, load, text_of};
 use crate::workload::Record;
 use nandu_base::to_index;
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};

@@ -12,9 +12,9 @@
 
 #![allow(unsafe_code, reason = "a C interface")]
 
-use super::library::{c_functions, c_path, load, text_of};
 use super::{Client, Purpose, Reader, Settings, Store, Visitor};
 use crate::Failure;
+use crate::library::{c_functions, c_path, load, text_of};
 use crate::workload::{Record, VALUE_BYTES};
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::PathBuf;

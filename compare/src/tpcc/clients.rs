@@ -84,7 +84,7 @@ impl Client<'_> {
 
 /// What a terminal shows. Of an order that is rolled back that is its number and the customer
 /// (clause 2.4.3.4).
-fn shown(output: &Output) -> String {
+pub(super) fn shown(output: &Output) -> String {
     match output {
         Output::NewOrder(order) if order.is_rolled_back => {
             format!("{} {} {}", order.order, order.customer_last, order.customer_credit)

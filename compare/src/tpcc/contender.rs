@@ -1,6 +1,7 @@
 //! Who takes part, and what all of them can do: be loaded, be opened, have sessions, be asked for the
 //! conditions.
 
+use super::postgresql::{self, Calls};
 use super::{nandu, sqlite};
 use crate::Failure;
 use nandu_bench::tpcc::{Input, Output};
@@ -20,6 +21,10 @@ pub(crate) enum Contender {
     NanduWide,
     /// SQLite in this program: a connection for each client.
     Sqlite,
+    /// A server of the system: statements over a socket, each prepared.
+    Postgresql,
+    /// The same, transactions as functions in the server.
+    PostgresqlFunctions,
 }
 
 /// A database on disk that contenders share.
@@ -29,6 +34,8 @@ pub(super) enum StoreKind {
     Nandu,
     /// A file of SQLite.
     Sqlite,
+    /// A cluster of `PostgreSQL`.
+    Postgresql,
 }
 
 /// How a contender is set.
@@ -81,13 +88,16 @@ pub(super) trait Session: Send {
 }
 
 impl Contender {
-    pub(super) const ALL: [Self; 3] = [Self::Nandu, Self::NanduWide, Self::Sqlite];
+    pub(super) const ALL: [Self; 5] =
+        [Self::Nandu, Self::NanduWide, Self::Sqlite, Self::Postgresql, Self::PostgresqlFunctions];
 
     pub(super) const fn label(self) -> &'static str {
         match self {
             Self::Nandu => "nandu",
             Self::NanduWide => "nandu-wide",
             Self::Sqlite => "sqlite",
+            Self::Postgresql => "postgresql",
+            Self::PostgresqlFunctions => "postgresql-functions",
         }
     }
 
@@ -95,6 +105,7 @@ impl Contender {
         match self {
             Self::Nandu | Self::NanduWide => StoreKind::Nandu,
             Self::Sqlite => StoreKind::Sqlite,
+            Self::Postgresql | Self::PostgresqlFunctions => StoreKind::Postgresql,
         }
     }
 
@@ -102,11 +113,11 @@ impl Contender {
     ///
     /// # Errors
     /// If none is; says how to install it.
-    #[allow(clippy::unnecessary_wraps, reason = "peers that are not linked in may be missing")]
     pub(super) fn version(self) -> Result<Option<String>, Failure> {
         match self {
             Self::Nandu | Self::NanduWide => Ok(None),
             Self::Sqlite => Ok(Some(sqlite::version())),
+            Self::Postgresql | Self::PostgresqlFunctions => postgresql::version().map(Some),
         }
     }
 
@@ -123,6 +134,8 @@ impl Contender {
             Self::Nandu => nandu::open(directory, setting.memory_bytes),
             Self::NanduWide => nandu::open(directory, nandu::wide_pool_bytes(setting)),
             Self::Sqlite => sqlite::open(directory, setting),
+            Self::Postgresql => postgresql::open(directory, setting, Calls::Statements),
+            Self::PostgresqlFunctions => postgresql::open(directory, setting, Calls::Functions),
         }
     }
 }
@@ -132,6 +145,7 @@ impl StoreKind {
         match self {
             Self::Nandu => "nandu",
             Self::Sqlite => "sqlite",
+            Self::Postgresql => "postgresql",
         }
     }
 
@@ -143,6 +157,7 @@ impl StoreKind {
         match self {
             Self::Nandu => nandu::load(directory, tpcc),
             Self::Sqlite => sqlite::load(directory, tpcc),
+            Self::Postgresql => postgresql::load(directory, tpcc),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! TPC-C beside SQLite, on this disk: `cargo xtask compare-tpcc`. The same five transactions
+//! TPC-C beside SQLite and PostgreSQL, on this disk: `cargo xtask compare-tpcc`. The same five transactions
 //! of the same terminals, serializable, each commit synced.
 //!
 //! ```text
@@ -19,8 +19,11 @@
 mod clients;
 mod conditions;
 mod contender;
+mod functions;
+mod libpq;
 mod nandu;
 mod plan;
+mod postgresql;
 mod process;
 mod sql;
 mod sqlite;

@@ -303,7 +303,9 @@ impl Task {
             timeout_s: self.timeout_s,
             processes_file: None,
         };
-        let (run, told) = process::run(&job)?;
+        let outcome = process::run(&job);
+        crate::postgresql::end_left_behind(&directory);
+        let (run, told) = outcome?;
         let told = judge(contender, &run, told)?;
         if client_count == 1 {
             let expected = shown.get_or_insert_with(|| told.digest.clone());

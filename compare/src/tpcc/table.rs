@@ -8,6 +8,7 @@ use crate::busy::DISTURBED_SHARE;
 use crate::left_out;
 use crate::table::{short, wrapped};
 use nandu_base::ByteCount;
+use nandu_base::words::counted;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -66,17 +67,17 @@ pub(super) fn whole(medians: &[Median], task: &Task, left_out: &[String]) -> Str
     let scale = task.tpcc.scale();
     let mut text = String::from("# TPC-C beside other databases on this disk\n\n");
     text.push_str(&wrapped(&format!(
-        "{} warehouses of {} items, {} customers a district, seed {}. {} transactions after {} that \
-         are not measured; {} rounds, each on a copy of what was loaded. Serializable, each commit \
+        "{} of {} items, {} customers a district, seed {}. {} transactions after {} that are not \
+         measured; {}, each on a copy of what was loaded. Serializable, each commit \
          synced. Memory for pages: {}; all of a contender: {}. Command, commit, versions and machine: \
          meta.json.",
-        task.tpcc.warehouse_count(),
+        counted(task.tpcc.warehouse_count(), "warehouse"),
         scale.item_count,
         scale.customer_count,
         task.tpcc.seed(),
         task.transaction_count,
         task.warm_up_count,
-        task.rounds,
+        counted(task.rounds, "round"),
         ByteCount(task.memory_bytes),
         task.limit,
     )));
@@ -105,9 +106,8 @@ pub(super) fn whole(medians: &[Median], task: &Task, left_out: &[String]) -> Str
 
 /// What so many clients got through.
 fn section(text: &mut String, figures: &Figures<'_>, client_count: u32) {
-    let plural = if client_count == 1 { "" } else { "s" };
     let mut line = |line: String| writeln!(text, "{line}").expect("a string takes every line");
-    line(format!("\n## {client_count} client{plural}\n"));
+    line(format!("\n## {}\n", counted(client_count, "client")));
     line("| who | tpmC | ÷ | again | loaded MB | disk MB | ÷ | sync ms |".to_owned());
     line("|---|---:|---:|---:|---:|---:|---:|---:|".to_owned());
     let there = |it: &Contender| figures.of(client_count, *it, "tpmc").is_some();

@@ -98,7 +98,7 @@ fn new_order(sql: &mut dyn Statements, input: &NewOrderInput) -> Result<NewOrder
     clippy::cast_precision_loss,
     reason = "some thousand dollars in cents"
 )]
-fn total_cents(sum: i64, discount: i64, taxes: i64) -> i64 {
+pub(super) fn total_cents(sum: i64, discount: i64, taxes: i64) -> i64 {
     let [sum, discount, taxes] = [sum, discount, taxes].map(|number| number as f64);
     (sum * (1.0 - discount / 1e4) * (1.0 + taxes / 1e4) + 1e-7).round() as i64
 }

@@ -2,25 +2,21 @@
 //! pgbench.
 //!
 //! ```text
-//!   initdb, pg_ctl start ─► psql: COPY, CREATE INDEX ─► pgbench: lookups ─► pgbench: updates ─► psql: check
+//!   initdb, postgres ─► psql: COPY, CREATE INDEX ─► pgbench: lookups ─► pgbench: updates ─► psql: check
 //! ```
 //!
 //! 1. A commit is durable: fsync and synchronous_commit are on, as they are by themselves.
-//! 2. The server of a run ends with the run, whatever becomes of it. It does not run as root, so root
-//!    has the user that the package made run it.
+//! 2. The server of a run ends with the run, whatever becomes of it.
 
 use super::{NAMESPACE, NEW_WORD, Taken, Task, failure_at, wrong};
 use crate::Failure;
-use crate::stock::{complete, write};
-use std::fs::{self, File};
+use crate::postgresql::{Cluster, Server, USER, output_of};
+use crate::stock::write;
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::Instant;
 
-const INSTALL: &str = "PostgreSQL with pgbench (Debian: apt-get install postgresql)";
-/// The user of Debian's package.
-const USER: &str = "postgres";
 /// An operation on a document that is one value takes so long that a few are enough.
 const WHOLE_COUNT_MAX: u64 = 5;
 
@@ -33,142 +29,34 @@ pub(super) enum Layout {
     Whole,
 }
 
-/// What version is installed, and where.
+/// What version is installed.
 ///
 /// # Errors
 /// If none is.
 pub(super) fn version() -> Result<String, Failure> {
-    let mut command = Command::new(programs()?.join("postgres"));
-    let output = command.arg("--version").output();
-    let output = output.map_err(|error| Failure::Missing(format!("{INSTALL}: {error}")))?;
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    crate::postgresql::version()
 }
 
-/// The newest version's programs.
-fn programs() -> Result<PathBuf, Failure> {
-    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let number = |path: &PathBuf| {
-        let name = path.parent()?.file_name()?.to_str()?;
-        name.parse::<u32>().ok()
-    };
-    versions
-        .map(|version| version.path().join("bin"))
-        .filter(|bin| {
-            ["initdb", "pg_ctl", "psql", "pgbench"].iter().all(|it| bin.join(it).exists())
-        })
-        .max_by_key(number)
-        .ok_or_else(|| Failure::Missing(format!("{INSTALL} is not installed")))
+/// A server over a cluster of its own.
+fn start(task: &Task) -> Result<Server, Failure> {
+    let cluster = Cluster::at(&task.scratch.join("postgresql"))?;
+    cluster.make()?;
+    let memory = format!("shared_buffers={}kB", task.pool_bytes >> 10);
+    cluster.start(&[memory, "max_wal_size=4GB".to_owned()])
 }
 
-/// A server that ends when this goes.
-struct Server {
-    programs: PathBuf,
-    directory: PathBuf,
-    runs_as_user: bool,
-}
-
-impl Server {
-    fn start(task: &Task) -> Result<Self, Failure> {
-        let directory = task.scratch.join("postgresql");
-        crate::stock::make_directory(&directory)?;
-        let own = fs::metadata(&directory).map_err(failure_at(&directory))?;
-        let runs_as_user = std::os::unix::fs::MetadataExt::uid(&own) == 0;
-        let server = Self { programs: programs()?, directory, runs_as_user };
-        if runs_as_user {
-            let mut own = Command::new("chown");
-            complete(own.arg(USER).arg(&server.directory), "chown to the user of PostgreSQL")?;
-        }
-        complete(
-            server.command("initdb").args(["-A", "trust", "-U", USER, "-D"]).arg(server.data()),
-            "initdb",
-        )?;
-        let settings = format!(
-            "-k {} -c listen_addresses='' -c shared_buffers={}kB -c max_wal_size=4GB",
-            server.directory.display(),
-            task.pool_bytes >> 10
-        );
-        let mut start = server.command("pg_ctl");
-        start.arg("-D").arg(server.data()).args(["-w", "-o", &settings, "-l"]);
-        // Its own output would stay open as long as the server.
-        let status = start
-            .arg(server.directory.join("log"))
-            .arg("start")
-            .stdout(std::process::Stdio::null())
-            .status();
-        match status {
-            Ok(status) if status.success() => Ok(server),
-            _ => Err(Failure::Run("pg_ctl start: the server does not come up".to_owned())),
-        }
-    }
-
-    fn data(&self) -> PathBuf {
-        self.directory.join("data")
-    }
-
-    /// A program of the server's side.
-    fn command(&self, name: &str) -> Command {
-        let program = self.programs.join(name);
-        if !self.runs_as_user {
-            return Command::new(program);
-        }
-        let mut command = Command::new("runuser");
-        // It cannot look into the directory of whoever runs this.
-        command.args(["-u", USER, "--"]).arg(program).current_dir("/");
-        command
-    }
-
-    /// What a script of SQL prints.
-    fn sql(&self, script: &str) -> Result<String, Failure> {
-        let path = self.directory.join("script.sql");
-        write(&path, script)?;
-        let mut command = Command::new(self.programs.join("psql"));
-        command.args([
-            "-X",
-            "-q",
-            "-A",
-            "-t",
-            "-v",
-            "ON_ERROR_STOP=1",
-            "-U",
-            USER,
-            "-d",
-            USER,
-            "-h",
-        ]);
-        command.arg(&self.directory).arg("-f").arg(&path);
-        output_of(&mut command, "psql")
-    }
-
-    /// The mean latency of a script's transactions, in milliseconds.
-    fn bench(&self, task: &Task, script: &str, count: u64) -> Result<f64, Failure> {
-        let path = self.directory.join("bench.sql");
-        write(&path, script)?;
-        let last = task.first_id + task.customer_count - 1;
-        let mut command = Command::new(self.programs.join("pgbench"));
-        command.args(["-n", "-M", "prepared", "-c", "1", "-j", "1", "-t", &count.to_string()]);
-        command.arg(format!("--random-seed={}", task.seed));
-        command.args(["-D", &format!("first={}", task.first_id), "-D", &format!("last={last}")]);
-        command.arg("-f").arg(&path).arg("-h").arg(&self.directory).args(["-U", USER, USER]);
-        let told = output_of(&mut command, "pgbench")?;
-        latency_ms(&told).ok_or_else(|| Failure::Run(format!("pgbench tells no latency: {told}")))
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let mut stop = self.command("pg_ctl");
-        // There is nobody to tell.
-        let _ = stop.arg("-D").arg(self.data()).args(["stop", "-m", "immediate", "-s"]).status();
-    }
-}
-
-fn output_of(command: &mut Command, what: &str) -> Result<String, Failure> {
-    let output = command.output().map_err(|error| Failure::Missing(format!("{what}: {error}")))?;
-    if !output.status.success() {
-        let errors = String::from_utf8_lossy(&output.stderr);
-        return Err(Failure::Engine(format!("{what}: {}", errors.trim())));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+/// The mean latency of a script's transactions, in milliseconds.
+fn bench(server: &Server, task: &Task, script: &str, count: u64) -> Result<f64, Failure> {
+    let path = server.directory().join("bench.sql");
+    write(&path, script)?;
+    let last = task.first_id + task.customer_count - 1;
+    let mut command = server.client("pgbench");
+    command.args(["-n", "-M", "prepared", "-c", "1", "-j", "1", "-t", &count.to_string()]);
+    command.arg(format!("--random-seed={}", task.seed));
+    command.args(["-D", &format!("first={}", task.first_id), "-D", &format!("last={last}")]);
+    command.arg("-f").arg(&path).arg(USER);
+    let told = output_of(&mut command, "pgbench")?;
+    latency_ms(&told).ok_or_else(|| Failure::Run(format!("pgbench tells no latency: {told}")))
 }
 
 fn latency_ms(told: &str) -> Option<f64> {
@@ -181,7 +69,7 @@ fn latency_ms(told: &str) -> Option<f64> {
 /// # Errors
 /// If it is not installed, fails, or does something else.
 pub(super) fn take(task: &Task, layout: Layout) -> Result<Taken, Failure> {
-    let server = Server::start(task)?;
+    let server = start(task)?;
     let rows = task.scratch.join("rows.txt");
     write_rows(task, layout, &rows)?;
     let started = Instant::now();
@@ -189,11 +77,12 @@ pub(super) fn take(task: &Task, layout: Layout) -> Result<Taken, Failure> {
     let import_s = started.elapsed().as_secs_f64();
     let few = |count: u64| if layout == Layout::Whole { count.min(WHOLE_COUNT_MAX) } else { count };
     let (look_up, update) = (lookup_script(layout), update_script(layout));
-    server.bench(task, &look_up, few(task.lookup_count))?;
-    let lookup_ms = server.bench(task, &look_up, few(task.lookup_count))?;
-    let update_ms = server.bench(task, &update, few(task.update_count))?;
+    bench(&server, task, &look_up, few(task.lookup_count))?;
+    let lookup_ms = bench(&server, task, &look_up, few(task.lookup_count))?;
+    let update_ms = bench(&server, task, &update, few(task.update_count))?;
     let first = task.first_id;
     let is_there = server.sql(&check_script(layout, first))?;
+    server.stop()?;
     if is_there != "t t" {
         return Err(wrong(
             "postgresql",

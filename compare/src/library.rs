@@ -14,7 +14,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// [`Failure::Missing`] with the command that installs `package`.
-pub(super) fn load<'a>(
+pub(crate) fn load<'a>(
     names: &[&'a str],
     package: &str,
 ) -> Result<(&'static Library, &'a str), Failure> {
@@ -31,7 +31,7 @@ pub(super) fn load<'a>(
 ///
 /// # Errors
 /// If the library has none of that name: another version than expected.
-pub(super) fn function<F: Copy>(library: &'static Library, name: &str) -> Result<F, Failure> {
+pub(crate) fn function<F: Copy>(library: &'static Library, name: &str) -> Result<F, Failure> {
     // SAFETY: the caller's type is the C declaration of that name, and the library stays loaded.
     let symbol = unsafe { library.get::<F>(name) };
     symbol.map(|symbol| *symbol).map_err(|_| Failure::Missing(format!("its library has no {name}")))
@@ -41,13 +41,13 @@ pub(super) fn function<F: Copy>(library: &'static Library, name: &str) -> Result
 ///
 /// # Errors
 /// If there is a zero byte in it.
-pub(super) fn c_path(path: &Path) -> Result<CString, Failure> {
+pub(crate) fn c_path(path: &Path) -> Result<CString, Failure> {
     CString::new(path.as_os_str().as_encoded_bytes())
         .map_err(|_| Failure::Engine(format!("{}: a zero byte in a path", path.display())))
 }
 
 /// A text of C, or nothing where there is none.
-pub(super) fn text_of(text: *const c_char) -> String {
+pub(crate) fn text_of(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();
     }
@@ -68,11 +68,11 @@ macro_rules! c_functions {
             /// Finds all of them.
             fn of(library: &'static libloading::Library) -> Result<Self, crate::Failure> {
                 Ok(Self {
-                    $($function: super::library::function(library, stringify!($function))?,)*
+                    $($function: crate::library::function(library, stringify!($function))?,)*
                 })
             }
         }
     };
 }
 
-pub(super) use c_functions;
+pub(crate) use c_functions;
