@@ -7,9 +7,9 @@ use nandu::named_settings::{names, with_another_value};
 use serde_json::Value;
 use std::path::Path;
 
-/// What fixes others: where pages are appended, none is torn; and what it has settings of its own for.
+/// What fixes others: where pages are appended, none is torn; and what has settings of its own for them.
 const OF_OTHERS: &str = "propagation";
-const OF_ANOTHER: &str = "log_structured.";
+const OTHERS: [&str; 2] = ["log_structured", "page_differential"];
 
 /// What is chosen at each opening and kept nowhere; that it is heard `bench::a_log_lies_where_…` sees.
 const OF_OPENINGS: &str = "log_writing";
@@ -37,10 +37,17 @@ fn commands_that_make_a_database_reach_every_setting() {
     let directory = place.path();
     std::fs::write(directory.join("rows.csv"), "id\n1\n").unwrap();
     let all = names();
-    for is_of_others in [false, true] {
-        let is_other = |name: &str| name == OF_OTHERS || name.starts_with(OF_ANOTHER);
-        let chosen = || all.iter().filter(|name| is_other(name) == is_of_others);
-        let options = options_of(chosen());
+    let is_of =
+        |name: &str, kind: &str| name.strip_prefix(kind).is_some_and(|it| it.starts_with('.'));
+    for kind in [None, Some(OTHERS[0]), Some(OTHERS[1])] {
+        let is_of_others = |name: &str| OTHERS.iter().any(|kind| is_of(name, kind));
+        let is_chosen = |name: &str| match kind {
+            None => name != OF_OTHERS && !is_of_others(name),
+            Some(kind) => is_of(name, kind),
+        };
+        let chosen = || all.iter().filter(|name| is_chosen(name));
+        let mut options = options_of(chosen());
+        options.extend(kind.map(|kind| format!("--set={OF_OTHERS}={kind}")));
         for (words, made) in [
             ("db create made t id:integer", "made"),
             ("load csv rows.csv --table t loaded", "loaded"),
@@ -53,6 +60,7 @@ fn commands_that_make_a_database_reach_every_setting() {
                 let expected = (name != OF_OPENINGS).then_some(&expected);
                 assert_eq!(found, expected, "{words} {name}");
             }
+            assert_eq!(kept[OF_OTHERS], kind.unwrap_or("in_place"), "{words}");
             assert!(stdout_of(directory, &["db", "check", made]).contains(" looked at"));
             std::fs::remove_dir_all(directory.join(made)).unwrap();
         }

@@ -1,8 +1,8 @@
 //! Room on the volume for pages that are made, so that writing them later cannot fail for want of it.
 //!
 //! ```text
-//!   in place        the file is made longer, if the page lies behind its end
-//!   log_structured  pages made since all were written are counted; the propagation says how many have room
+//!   in place     the file is made longer, if the page lies behind its end
+//!   in segments  pages made since all were written are counted; the propagation says how many have room
 //! ```
 //!
 //! 1. Who makes a page where there is no room is refused before anything changed, also in a full pool.
@@ -29,8 +29,8 @@ const STUCK: &str = "what changed cannot be written any more, since the device i
                      or drop a table";
 
 /// What is told of pages that get a place when they are written.
-const FULL: &str = "the segments of the log-structured database are full; make room on the device, or \
-                    drop a table";
+const FULL: &str =
+    "the segments of the database are full; make room on the device, or drop a table";
 
 /// Pages that get a place when they are written.
 #[derive(Debug, Default)]

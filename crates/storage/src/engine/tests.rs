@@ -48,6 +48,13 @@ fn log_structured() -> Settings {
     Settings { propagation, ..settings(TornPages::LogImages) }
 }
 
+/// The same with base pages and differentials.
+fn page_differential() -> Settings {
+    let kind = crate::propagation::PropagationKind::PageDifferential;
+    let propagation = crate::propagation::PropagationSettings::small(kind, 1024, 3);
+    Settings { propagation, ..settings(TornPages::LogImages) }
+}
+
 fn volumes(device: &TestDevice, is_new: bool) -> Result<Volumes, StorageError> {
     let device = Box::new(device.clone());
     let data = if is_new { DeviceVolume::format(device)? } else { DeviceVolume::open(device)? };
@@ -217,6 +224,7 @@ fn what_was_committed_is_there_after_closing_and_after_a_crash() {
         settings(TornPages::DoubleWrite),
         settings(TornPages::Trust),
         log_structured(),
+        page_differential(),
     ] {
         let device = device();
         let mut engine = create(&device, &settings);
@@ -243,9 +251,12 @@ fn what_was_committed_is_there_after_closing_and_after_a_crash() {
 
 #[test]
 fn a_power_cut_at_any_request_loses_nothing_committed() {
-    for settings in
-        [settings(TornPages::LogImages), settings(TornPages::DoubleWrite), log_structured()]
-    {
+    for settings in [
+        settings(TornPages::LogImages),
+        settings(TornPages::DoubleWrite),
+        log_structured(),
+        page_differential(),
+    ] {
         let (torn_pages, propagation) = (settings.torn_pages, settings.propagation.kind);
         let mut cut = 1;
         loop {

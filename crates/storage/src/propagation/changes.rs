@@ -1,12 +1,13 @@
 //! Which bytes of a page changed, and the record of their present values that can be laid over an
-//! older state of the page: of the double write and of log-structured propagation (the differential of
-//! Kim, Whang and Song 2010, by ranges).
+//! older state of the page: of the double write, of log-structured propagation and of page-differential
+//! logging (the differential of Kim, Whang and Song 2010, by ranges).
 //!
 //! ```text
 //!   record  count 2 │ (start 2, last 2)… │ the bytes of each range
 //! ```
 //!
-//! 1. Ranges are ascending, with gaps between them, and at most [`CHANGED_RANGES_MAX`].
+//! 1. Ranges are ascending, with gaps between them, and at most [`CHANGED_RANGES_MAX`] where they are
+//!    noted as they come, not found by comparing.
 //! 2. Ranges may cover more than what changed, never less: a record holds present bytes, so more is
 //!    only longer.
 
@@ -24,6 +25,8 @@ pub struct ChangedRanges {
 
 const COUNT_BYTES: usize = 2;
 const RANGE_BYTES: usize = 4;
+/// Bytes that are compared at once.
+const WORD_BYTES: usize = 16;
 
 impl ChangedRanges {
     /// Notes that `range` changed. Ranges that touch grow together, and so do the two nearest ones
@@ -47,6 +50,24 @@ impl ChangedRanges {
             self.ranges[nearest].end = self.ranges[nearest + 1].end;
             self.ranges.remove(nearest + 1);
         }
+    }
+
+    /// Where two states of a page differ, byte for byte. Ranges are apart by what telling them apart takes
+    /// at least, and there may be more than [`CHANGED_RANGES_MAX`].
+    pub(super) fn between(before: &[u8], after: &[u8]) -> Self {
+        let mut ranges: Vec<Range<u32>> = Vec::new();
+        let words = before.chunks(WORD_BYTES).zip(after.chunks(WORD_BYTES));
+        for (word, (old, new)) in words.enumerate().filter(|(_, (old, new))| old != new) {
+            let differing = old.iter().zip(new).enumerate().filter(|(_, (old, new))| old != new);
+            for (byte, _) in differing {
+                let at = to_u32((word * WORD_BYTES + byte) as u64);
+                match ranges.last_mut() {
+                    Some(last) if at < last.end + to_u32(RANGE_BYTES as u64) => last.end = at + 1,
+                    _ => ranges.push(at..at + 1),
+                }
+            }
+        }
+        Self { ranges }
     }
 
     /// The ranges, ascending, with gaps between them.
@@ -83,6 +104,11 @@ impl ChangedRanges {
             place.copy_from_slice(&page[range.start as usize..range.end as usize]);
             rest = after;
         }
+    }
+
+    /// Whether a record tells of no change.
+    pub(super) fn is_empty_record(record: &[u8]) -> bool {
+        record.len() == COUNT_BYTES
     }
 
     /// Lays a record, which may say anything, over a page, and gives back the ranges; `None` where it
@@ -144,6 +170,27 @@ mod tests {
             ranges.pack(&after, &mut record);
             let mut page = before;
             prop_assert_eq!(ChangedRanges::unpack(&record, &mut page), Some(ranges));
+            prop_assert_eq!(page, after);
+        }
+
+        #[test]
+        fn what_differs_by_value_gives_the_page_after(
+            before in proptest::collection::vec(any::<u8>(), 600),
+            changes in proptest::collection::vec((0_usize..560, 1_usize..40, any::<u8>()), 0..40),
+        ) {
+            let mut after = before.clone();
+            for (start, length, fill) in changes {
+                after[start..start + length].fill(fill);
+            }
+            let ranges = ChangedRanges::between(&before, &after);
+            let slice = ranges.as_slice();
+            prop_assert!(slice.windows(2).all(|pair| pair[0].end + 4 <= pair[1].start));
+            let is_changed = |at: u32| before[at as usize] != after[at as usize];
+            prop_assert!(slice.iter().all(|range| is_changed(range.start) && is_changed(range.end - 1)));
+            let mut record = vec![0; ranges.record_bytes()];
+            ranges.pack(&after, &mut record);
+            let mut page = before;
+            prop_assert!(ChangedRanges::unpack(&record, &mut page).is_some());
             prop_assert_eq!(page, after);
         }
 

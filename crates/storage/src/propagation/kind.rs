@@ -14,8 +14,8 @@
 #[cfg(test)]
 use super::{Chips, ChipsSettings, Tiered, TieredSettings};
 use super::{
-    DoubleWriteFile, InPlace, LogStructured, LogStructuredSettings, Media, MediumKind, Placement,
-    Propagation,
+    DoubleWriteFile, InPlace, LogStructured, LogStructuredSettings, Media, MediumKind,
+    PageDifferential, PageDifferentialSettings, Placement, Propagation,
 };
 use crate::StorageError;
 use crate::page::check_page_bytes;
@@ -30,6 +30,8 @@ pub enum PropagationKind {
     InPlace,
     /// Pages are appended to segments, and a map says where each lies last.
     LogStructured,
+    /// A page is a base page and a differential, appended to segments.
+    PageDifferential,
     /// As in place, with pages that left the pool on a second volume, too.
     #[cfg(test)]
     Tiered,
@@ -47,6 +49,8 @@ pub struct PropagationSettings {
     pub kind: PropagationKind,
     /// How pages are placed in segments, if they are. The size of pages is that of the database.
     pub log_structured: LogStructuredSettings,
+    /// How differentials are made, if they are. The size of pages is that of the database.
+    pub page_differential: PageDifferentialSettings,
     /// The tier, if there is one.
     #[cfg(test)]
     pub tiered: TieredSettings,
@@ -62,6 +66,8 @@ pub enum PropagationConfig {
     InPlace,
     /// [`LogStructured`]: pages are appended to segments.
     LogStructured(LogStructuredSettings),
+    /// [`PageDifferential`]: base pages and differentials are appended to segments.
+    PageDifferential(PageDifferentialSettings),
     /// As in place, with pages that left the pool on a second volume, too.
     #[cfg(test)]
     Tiered(TieredSettings),
@@ -75,6 +81,7 @@ impl PropagationKind {
     pub const ALL: &[Self] = &[
         Self::InPlace,
         Self::LogStructured,
+        Self::PageDifferential,
         #[cfg(test)]
         Self::Tiered,
         #[cfg(test)]
@@ -87,6 +94,7 @@ impl PropagationKind {
         match self {
             Self::InPlace => &[],
             Self::LogStructured => &super::log_structured::FILES,
+            Self::PageDifferential => &super::page_differential::FILES,
             #[cfg(test)]
             Self::Tiered => &super::tiered::FILES,
             #[cfg(test)]
@@ -98,7 +106,7 @@ impl PropagationKind {
     #[must_use]
     pub const fn other_media(self) -> &'static [(&'static str, MediumKind)] {
         match self {
-            Self::InPlace | Self::LogStructured => &[],
+            Self::InPlace | Self::LogStructured | Self::PageDifferential => &[],
             #[cfg(test)]
             Self::Tiered => &[(super::tiered::TIER, MediumKind::Volume)],
             #[cfg(test)]
@@ -126,7 +134,7 @@ impl PropagationKind {
     pub const fn overwrites_pages(self) -> bool {
         match self {
             Self::InPlace => true,
-            Self::LogStructured => false,
+            Self::LogStructured | Self::PageDifferential => false,
             #[cfg(test)]
             Self::Tiered => true,
             #[cfg(test)]
@@ -150,6 +158,7 @@ impl PropagationKind {
         match self {
             Self::InPlace => "in their places",
             Self::LogStructured => "appended to segments",
+            Self::PageDifferential => "as base pages and differentials",
             #[cfg(test)]
             Self::Tiered => "in their places and a tier",
             #[cfg(test)]
@@ -185,6 +194,9 @@ impl From<PropagationConfig> for PropagationSettings {
         match config {
             PropagationConfig::InPlace => all,
             PropagationConfig::LogStructured(log_structured) => Self { log_structured, ..all },
+            PropagationConfig::PageDifferential(page_differential) => {
+                Self { page_differential, ..all }
+            }
             #[cfg(test)]
             PropagationConfig::Tiered(tiered) => Self { tiered, ..all },
             #[cfg(test)]
@@ -202,6 +214,9 @@ impl PropagationSettings {
             PropagationKind::LogStructured => {
                 PropagationConfig::LogStructured(self.log_structured.clone())
             }
+            PropagationKind::PageDifferential => {
+                PropagationConfig::PageDifferential(self.page_differential.clone())
+            }
             #[cfg(test)]
             PropagationKind::Tiered => PropagationConfig::Tiered(self.tiered.clone()),
             #[cfg(test)]
@@ -216,6 +231,7 @@ impl PropagationSettings {
         Self {
             kind,
             log_structured: LogStructuredSettings::small(page_bytes, seed),
+            page_differential: PageDifferentialSettings::small(page_bytes, seed),
             #[cfg(test)]
             tiered: TieredSettings::default(),
             #[cfg(test)]
@@ -228,6 +244,7 @@ impl PropagationSettings {
         Self {
             kind: self.kind,
             log_structured: self.log_structured.with(&wanted.log_structured),
+            page_differential: self.page_differential.with(&wanted.page_differential),
             #[cfg(test)]
             tiered: wanted.tiered.clone(),
             #[cfg(test)]
@@ -243,6 +260,7 @@ impl PropagationConfig {
         match self {
             Self::InPlace => PropagationKind::InPlace,
             Self::LogStructured(_) => PropagationKind::LogStructured,
+            Self::PageDifferential(_) => PropagationKind::PageDifferential,
             #[cfg(test)]
             Self::Tiered(_) => PropagationKind::Tiered,
             #[cfg(test)]
@@ -259,6 +277,9 @@ impl PropagationConfig {
         match self {
             Self::InPlace => Ok(()),
             Self::LogStructured(settings) => settings.with_pages_of(page_bytes).check(sector_bytes),
+            Self::PageDifferential(settings) => {
+                settings.with_pages_of(page_bytes).check(sector_bytes)
+            }
             #[cfg(test)]
             Self::Tiered(settings) => settings.check(),
             #[cfg(test)]
@@ -271,7 +292,8 @@ impl PropagationConfig {
     pub fn told_of_making(&self) -> String {
         match self {
             Self::InPlace => String::new(),
-            Self::LogStructured(LogStructuredSettings { segment_bytes, .. }) => {
+            Self::LogStructured(LogStructuredSettings { segment_bytes, .. })
+            | Self::PageDifferential(PageDifferentialSettings { segment_bytes, .. }) => {
                 format!(" and several segments of {segment_bytes} bytes")
             }
             #[cfg(test)]
@@ -305,6 +327,13 @@ impl PropagationConfig {
                 Box::new(match LogStructured::is_on(media.data()) {
                     true => LogStructured::open(media, settings)?,
                     false => LogStructured::create(media, settings)?,
+                })
+            }
+            Self::PageDifferential(settings) => {
+                let settings = settings.with_pages_of(page_bytes);
+                Box::new(match PageDifferential::is_on(media.data()) {
+                    true => PageDifferential::open(media, settings)?,
+                    false => PageDifferential::create(media, settings)?,
                 })
             }
             #[cfg(test)]

@@ -2,8 +2,9 @@
 //! behind one trait.
 //!
 //! ```text
-//!   in_place        page n of a file lies at (n - 1) · page_bytes of it, always
-//!   log_structured  pages are appended to segments; a map says where each lies last
+//!   in_place           page n of a file lies at (n - 1) · page_bytes of it, always
+//!   log_structured     pages are appended to segments; a map says where each lies last
+//!   page_differential  so are base pages, and where pages differ from theirs
 //! ```
 //!
 //! 1. After [`Propagation::write`] a read gives the written page; after [`Propagation::sync`] it does
@@ -24,6 +25,7 @@ pub mod in_place;
 mod kind;
 pub mod log_structured;
 mod media;
+pub mod page_differential;
 mod placement;
 mod raw_flash;
 #[cfg(test)]
@@ -43,6 +45,7 @@ pub use in_place::InPlace;
 pub use kind::{PropagationConfig, PropagationKind, PropagationSettings};
 pub use log_structured::{LogStructured, LogStructuredSettings, StoredPage};
 pub use media::{Media, Medium, MediumKind, OtherMedium};
+pub use page_differential::{PageDifferential, PageDifferentialSettings};
 pub(crate) use placement::PlaceAnswers;
 pub use placement::Placement;
 pub use raw_flash::FlashIo;

@@ -157,7 +157,13 @@ fn propagation(kind: PropagationKind) -> PropagationSettings {
         checkpoint_segment_count: 3,
         ..LogStructuredSettings::default()
     };
-    PropagationSettings { kind, log_structured, ..PropagationSettings::default() }
+    let page_differential = PageDifferentialSettings::small(PAGE_BYTES, 1);
+    PropagationSettings {
+        kind,
+        log_structured,
+        page_differential,
+        ..PropagationSettings::default()
+    }
 }
 
 fn config(kind: PropagationKind) -> PropagationConfig {

@@ -24,9 +24,10 @@ struct Trail {
     uncertain: Option<Rows>,
 }
 
-fn small() -> [Settings; 3] {
+fn small() -> [Settings; 4] {
     let small = |settings| Settings { log_bytes: 128 << 10, ..settings };
-    [settings(TornPages::LogImages), settings(TornPages::DoubleWrite), log_structured()].map(small)
+    let [images, copies] = [TornPages::LogImages, TornPages::DoubleWrite].map(settings);
+    [images, copies, log_structured(), page_differential()].map(small)
 }
 
 /// Six transactions: two are rolled back, one in part; the last one is never over.

@@ -7,12 +7,13 @@
 use super::*;
 use nandu_device::Failure;
 
-fn ways() -> [Settings; 3] {
+fn ways() -> [Settings; 4] {
     let of = |torn_pages| Settings { checkpoint_bytes: 16 << 10, ..settings(torn_pages) };
     [
         of(TornPages::LogImages),
         of(TornPages::DoubleWrite),
         Settings { checkpoint_bytes: 16 << 10, ..log_structured() },
+        Settings { checkpoint_bytes: 16 << 10, ..page_differential() },
     ]
 }
 

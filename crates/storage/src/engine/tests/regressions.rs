@@ -4,8 +4,9 @@ use super::*;
 use crate::{ChangePages, PageOperation};
 use nandu_base::to_index;
 
-fn ways() -> [Settings; 3] {
-    [settings(TornPages::LogImages), settings(TornPages::DoubleWrite), log_structured()]
+fn ways() -> [Settings; 4] {
+    let [images, copies] = [TornPages::LogImages, TornPages::DoubleWrite].map(settings);
+    [images, copies, log_structured(), page_differential()]
 }
 
 /// One transaction of rows `numbers`, durable in the log, not in place.

@@ -4,8 +4,9 @@ use super::*;
 use crate::log::LogRecord;
 use nandu_device::{Device, IoBuffer, Request};
 
-fn ways() -> [Settings; 3] {
-    [settings(TornPages::LogImages), settings(TornPages::DoubleWrite), log_structured()]
+fn ways() -> [Settings; 4] {
+    let [images, copies] = [TornPages::LogImages, TornPages::DoubleWrite].map(settings);
+    [images, copies, log_structured(), page_differential()]
 }
 
 fn value_of(number: u64, fill: u8) -> Vec<u8> {

@@ -154,7 +154,7 @@ impl LogStructured {
         self.release();
         if is_shorter {
             // What lies past the end reads as zeros: as a page that was never written.
-            self.settle_reads();
+            self.reads.settle(&self.io);
             let bytes = u64::from(self.segments.count()) * u64::from(self.settings.segment_bytes);
             self.io.set_byte_count(self.files.segments, bytes)?;
         }

@@ -32,15 +32,15 @@ mod cleaning;
 mod frontier;
 mod map;
 mod partial;
-mod reads;
+pub(super) mod reads;
 pub(super) mod record;
 mod recovery;
 mod segments;
 mod settings;
-mod stored;
+pub(super) mod stored;
 #[cfg(test)]
 mod tests;
-mod transfer;
+pub(super) mod transfer;
 mod victim;
 
 pub use settings::{LogStructuredSettings, PagePacking};
@@ -411,7 +411,7 @@ impl LogStructured {
                     segment
                 }
             };
-            self.settle_reads();
+            self.reads.settle(&self.io);
             self.segments.open(segment);
             // Copies out of it are out of date, and must not seem to be of what is written there now.
             for frontier in &mut self.frontiers {
@@ -572,11 +572,12 @@ impl Propagation for LogStructured {
     }
 
     fn start_read(&mut self, address: PageAddress, buffer: IoBuffer) -> Result<(), StorageError> {
-        self.begin_read(address, buffer)
+        let place = self.place_of(address);
+        self.reads.begin(&self.io, address, place, buffer)
     }
 
     fn next_read(&mut self) -> Option<PageRead> {
-        self.end_read()
+        self.reads.next(&self.io)
     }
 
     fn write(&mut self, pages: &mut [PageWrite]) -> Result<(), StorageError> {
@@ -656,6 +657,6 @@ impl Propagation for LogStructured {
         }
         assert!(self.durable_sequence < self.next_sequence, "what is durable was written");
         assert!(self.checkpoint_sequence <= self.next_sequence, "the image is not of the future");
-        self.audit_reads();
+        self.reads.audit();
     }
 }

@@ -1,22 +1,23 @@
 //! Pages on their way from the segments: whole ones straight into the caller's buffer, packed ones and
-//! differences by way of the sectors that hold them, both at once.
+//! differences by way of the sectors that hold them, both at once. [`Reads`] are of page-differential
+//! logging, too.
 //!
 //! 1. A segment is written again, or cut off the file, only after the reads from it are done.
 
 use super::partial::EntryKind;
 use super::record::Location;
-use super::stored::{Record, StoredPage};
-use super::{HOST, LogStructured, transfer};
+use super::stored::{Record, StoredPage, Waiting};
+use super::{HOST, LogStructured, SEGMENTS_FILE, transfer};
 use crate::propagation::{ChangedRanges, PagePlace, PageRead};
-use crate::volume::IoOwner;
-use crate::{PageAddress, StorageError};
+use crate::volume::{Io, IoOwner};
+use crate::{FileId, PageAddress, StorageError};
 use nandu_base::to_index;
 use nandu_device::{Completion, IoBuffer, Operation};
 use std::collections::VecDeque;
 
 /// Reads that were begun.
 #[derive(Debug, Default)]
-pub(super) struct Reads {
+pub(in crate::propagation) struct Reads {
     in_flight: Vec<InFlight>,
     ready: VecDeque<PageRead>,
 }
@@ -49,30 +50,36 @@ impl Piece {
     }
 }
 
-impl LogStructured {
-    pub(super) fn begin_read(
+impl Reads {
+    /// Begins to read a page from where it lies, if it was ever written.
+    ///
+    /// # Errors
+    /// If the device refuses.
+    pub(in crate::propagation) fn begin(
         &mut self,
+        io: &Io,
         address: PageAddress,
+        place: Option<PagePlace>,
         mut buffer: IoBuffer,
     ) -> Result<(), StorageError> {
         let mut pieces = Vec::new();
         let mut result = Ok(());
-        let (page, stored) = match self.place_of(address) {
+        let (page, stored) = match place {
             None => {
                 buffer.fill(0);
                 let changed = ChangedRanges::default();
-                self.reads.ready.push_back(PageRead { address, buffer, changed, result });
+                self.ready.push_back(PageRead { address, buffer, changed, result });
                 return Ok(());
             }
-            Some(PagePlace::Whole { offset_bytes, .. }) => {
-                let ticket = self.submit_read(offset_bytes, buffer)?;
+            Some(PagePlace::Whole { file, offset_bytes }) => {
+                let ticket = submit_read(io, file, offset_bytes, buffer)?;
                 pieces.push(Piece::Reading { ticket });
                 (IoBuffer::with_alignment(0, 1), None)
             }
             Some(PagePlace::Records(stored)) => {
                 for sectors in stored.pieces() {
-                    let target = transfer::buffer(&self.io, to_index(sectors.end - sectors.start));
-                    match self.submit_read(sectors.start, target) {
+                    let target = transfer::buffer(io, to_index(sectors.end - sectors.start));
+                    match submit_read(io, stored.file(), sectors.start, target) {
                         Ok(ticket) => pieces.push(Piece::Reading { ticket }),
                         Err(error) if pieces.is_empty() => return Err(error),
                         // The first request is under way and has to be waited for.
@@ -84,55 +91,39 @@ impl LogStructured {
         };
         let read = InFlight { address, page, stored, pieces, result };
         if read.pieces.is_empty() {
-            self.reads.ready.push_back(read.assemble());
+            self.ready.push_back(read.assemble());
         } else {
-            self.reads.in_flight.push(read);
+            self.in_flight.push(read);
         }
         Ok(())
     }
 
-    fn submit_read(&self, offset_bytes: u64, target: IoBuffer) -> Result<u64, StorageError> {
-        self.io.submit(
-            IoOwner::PoolRead,
-            self.files.segments,
-            Operation::Read,
-            offset_bytes,
-            target,
-        )
-    }
-
-    /// Whether a record is a page on whole sectors.
-    pub(super) fn is_in_one_piece(&self, location: Location) -> bool {
-        location.is_whole()
-            && location.offset_bytes().is_multiple_of(u64::from(self.sector_bytes))
-            && location.stored_bytes().is_multiple_of(self.sector_bytes)
-    }
-
-    pub(super) fn end_read(&mut self) -> Option<PageRead> {
+    /// Waits for the next page that was begun.
+    pub(in crate::propagation) fn next(&mut self, io: &Io) -> Option<PageRead> {
         loop {
-            if let Some(read) = self.reads.ready.pop_front() {
+            if let Some(read) = self.ready.pop_front() {
                 return Some(read);
             }
-            if self.reads.in_flight.is_empty() {
+            if self.in_flight.is_empty() {
                 return None;
             }
-            self.wait_for_piece();
+            self.wait_for_piece(io);
         }
     }
 
     /// Waits for all reads, because a segment is written again, or cut off.
-    pub(super) fn settle_reads(&mut self) {
-        while !self.reads.in_flight.is_empty() {
-            self.wait_for_piece();
+    pub(in crate::propagation) fn settle(&mut self, io: &Io) {
+        while !self.in_flight.is_empty() {
+            self.wait_for_piece(io);
         }
     }
 
     /// Waits for a request; the page is ready when all of its pieces are there.
-    fn wait_for_piece(&mut self) {
+    fn wait_for_piece(&mut self, io: &Io) {
         let Completion { id, result, buffer, .. } =
-            self.io.wait_any(IoOwner::PoolRead).expect("a read is in flight");
+            io.wait_any(IoOwner::PoolRead).expect("a read is in flight");
         let is_asked_for = |piece: &Piece| piece.ticket() == Some(id);
-        let mut in_flight = self.reads.in_flight.iter_mut().enumerate();
+        let mut in_flight = self.in_flight.iter_mut().enumerate();
         let found = in_flight.find_map(|(place, read)| {
             let piece = read.pieces.iter().position(is_asked_for)?;
             Some((place, piece, read))
@@ -144,16 +135,44 @@ impl LogStructured {
         }
         read.pieces[piece] = Piece::Here(buffer.unwrap_or_else(|| IoBuffer::with_alignment(0, 1)));
         if read.pieces.iter().all(|piece| piece.ticket().is_none()) {
-            let read = self.reads.in_flight.swap_remove(place);
-            self.reads.ready.push_back(read.assemble());
+            let read = self.in_flight.swap_remove(place);
+            self.ready.push_back(read.assemble());
         }
     }
 
+    /// # Panics
+    /// If a page is read twice at a time.
+    pub(in crate::propagation) fn audit(&self) {
+        let addresses: std::collections::BTreeSet<PageAddress> =
+            self.in_flight.iter().map(|read| read.address).collect();
+        assert_eq!(addresses.len(), self.in_flight.len(), "a page is read once at a time");
+    }
+}
+
+fn submit_read(
+    io: &Io,
+    file: FileId,
+    offset_bytes: u64,
+    target: IoBuffer,
+) -> Result<u64, StorageError> {
+    io.submit(IoOwner::PoolRead, file, Operation::Read, offset_bytes, target)
+}
+
+impl LogStructured {
+    /// Whether a record is a page on whole sectors.
+    pub(super) fn is_in_one_piece(&self, location: Location) -> bool {
+        location.is_whole()
+            && location.offset_bytes().is_multiple_of(u64::from(self.sector_bytes))
+            && location.stored_bytes().is_multiple_of(self.sector_bytes)
+    }
+
     /// Where a page lies, or of what it is made; `None` if it was never written.
-    fn place_of(&self, address: PageAddress) -> Option<PagePlace> {
+    pub(super) fn place_of(&self, address: PageAddress) -> Option<PagePlace> {
         let frontier = &self.frontiers[HOST];
-        let waiting =
-            |(kind, bytes): (EntryKind, &[u8])| Record::Waiting { kind, bytes: bytes.to_vec() };
+        let waiting = |(kind, bytes): (EntryKind, &[u8])| {
+            let bytes = bytes.to_vec();
+            Record::Waiting(Waiting { kind, bytes })
+        };
         let location = self.map.get(address);
         let base = match frontier.find(address) {
             Some(record) => waiting(record),
@@ -174,6 +193,7 @@ impl LogStructured {
             _ => Some(PagePlace::Records(StoredPage {
                 address,
                 file,
+                file_name: SEGMENTS_FILE,
                 sector_bytes,
                 base,
                 difference,
@@ -187,14 +207,6 @@ impl LogStructured {
             PagePlace::Whole { .. } => true,
             PagePlace::Records(stored) => matches!(stored.base, Record::Stored(_)),
         })
-    }
-
-    /// # Panics
-    /// If a page is read twice at a time.
-    pub(super) fn audit_reads(&self) {
-        let addresses: std::collections::BTreeSet<PageAddress> =
-            self.reads.in_flight.iter().map(|read| read.address).collect();
-        assert_eq!(addresses.len(), self.reads.in_flight.len(), "a page is read once at a time");
     }
 }
 

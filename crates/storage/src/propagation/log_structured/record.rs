@@ -16,7 +16,7 @@
 use std::ops::Range;
 
 /// Records start and end at multiples of this.
-pub(super) const UNIT_BYTES: u32 = 16;
+pub(in crate::propagation) const UNIT_BYTES: u32 = 16;
 /// Where the hole starts and how long it is.
 const HEADER_BYTES: usize = 8;
 const HEADER_BYTES_U32: u32 = 8;
@@ -25,16 +25,20 @@ const HOLE_BYTES_MIN: usize = 16;
 
 /// Where a record lies in the file of segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Location(u64);
+pub(in crate::propagation) struct Location(u64);
 
 impl Location {
     /// Of a page that was never written.
-    pub(super) const NONE: Self = Self(0);
+    pub(in crate::propagation) const NONE: Self = Self(0);
     const OFFSET_SHIFT: u32 = 20;
     const WHOLE: u64 = 1 << 16;
 
     /// Of a record of `stored_bytes` at `offset_bytes`.
-    pub(super) fn new(offset_bytes: u64, stored_bytes: u32, is_whole: bool) -> Self {
+    pub(in crate::propagation) fn new(
+        offset_bytes: u64,
+        stored_bytes: u32,
+        is_whole: bool,
+    ) -> Self {
         let unit = u64::from(UNIT_BYTES);
         let units = u64::from(stored_bytes.div_ceil(UNIT_BYTES));
         assert!(offset_bytes.is_multiple_of(unit), "records start at whole units");
@@ -52,24 +56,24 @@ impl Location {
         self.0
     }
 
-    pub(super) const fn is_none(self) -> bool {
+    pub(in crate::propagation) const fn is_none(self) -> bool {
         self.0 == 0
     }
 
-    pub(super) const fn offset_bytes(self) -> u64 {
+    pub(in crate::propagation) const fn offset_bytes(self) -> u64 {
         (self.0 >> Self::OFFSET_SHIFT) * UNIT_BYTES as u64
     }
 
     /// Bytes of the record, up to whole units.
-    pub(super) const fn stored_bytes(self) -> u32 {
+    pub(in crate::propagation) const fn stored_bytes(self) -> u32 {
         (self.0 & 0xFFFF) as u32 * UNIT_BYTES
     }
 
-    pub(super) const fn is_whole(self) -> bool {
+    pub(in crate::propagation) const fn is_whole(self) -> bool {
         self.0 & Self::WHOLE != 0
     }
 
-    pub(super) const fn end(self) -> u64 {
+    pub(in crate::propagation) const fn end(self) -> u64 {
         self.offset_bytes() + self.stored_bytes() as u64
     }
 }

@@ -10,7 +10,6 @@
 //!    written again: whoever reads without the propagation checks the page's checksum, which the
 //!    record that comes last holds.
 
-use super::SEGMENTS_FILE;
 use super::partial::EntryKind;
 use super::record::{self, Location};
 use crate::propagation::ChangedRanges;
@@ -24,6 +23,7 @@ use std::ops::Range;
 pub struct StoredPage {
     pub(super) address: PageAddress,
     pub(super) file: FileId,
+    pub(super) file_name: &'static str,
     pub(super) sector_bytes: u32,
     pub(super) base: Record,
     pub(super) difference: Option<Record>,
@@ -31,16 +31,39 @@ pub struct StoredPage {
 
 /// A record, or where it lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Record {
+pub(in crate::propagation) enum Record {
     Stored(Location),
     /// It was not written yet.
-    Waiting {
-        kind: EntryKind,
-        bytes: Vec<u8>,
-    },
+    Waiting(Waiting),
+}
+
+/// A record in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::propagation) struct Waiting {
+    pub(super) kind: EntryKind,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Record {
+    /// A difference that was not written yet.
+    pub(in crate::propagation) const fn waiting_difference(bytes: Vec<u8>) -> Self {
+        Self::Waiting(Waiting { kind: EntryKind::Difference, bytes })
+    }
 }
 
 impl StoredPage {
+    /// A page that was written as it is to `base`, with a difference laid over it.
+    pub(in crate::propagation) const fn of_two(
+        address: PageAddress,
+        (file, file_name): (FileId, &'static str),
+        sector_bytes: u32,
+        base: Location,
+        difference: Option<Record>,
+    ) -> Self {
+        let base = Record::Stored(base);
+        Self { address, file, file_name, sector_bytes, base, difference }
+    }
+
     /// The file that holds the records.
     #[must_use]
     pub const fn file(&self) -> FileId {
@@ -51,7 +74,7 @@ impl StoredPage {
     pub fn pieces(&self) -> impl Iterator<Item = Range<u64>> {
         let sectors = |record: &Record| match record {
             Record::Stored(location) => Some(sectors_of(*location, self.sector_bytes)),
-            Record::Waiting { .. } => None,
+            Record::Waiting(_) => None,
         };
         self.records().filter_map(sectors)
     }
@@ -70,7 +93,7 @@ impl StoredPage {
         let mut changed = ChangedRanges::default();
         for (record, is_difference) in self.records().zip([false, true]) {
             let laid = match record {
-                Record::Waiting { kind, bytes } => fill(*kind, bytes, page),
+                Record::Waiting(Waiting { kind, bytes }) => fill(*kind, bytes, page),
                 Record::Stored(location) => {
                     let kind = match (is_difference, location.is_whole()) {
                         (true, _) => EntryKind::Difference,
@@ -84,7 +107,7 @@ impl StoredPage {
                 }
             };
             changed = laid.ok_or_else(|| {
-                let place = format!("{} in the file {SEGMENTS_FILE}", self.address);
+                let place = format!("{} in the file {}", self.address, self.file_name);
                 let record = if is_difference { "difference" } else { "record" };
                 StorageError::Corrupt { place, what: format!("its {record} does not fit a page") }
             })?;

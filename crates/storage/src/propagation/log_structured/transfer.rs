@@ -1,5 +1,5 @@
-//! Single transfers of the propagation's own: map images, partial segments, victims. Each is waited
-//! for.
+//! Single transfers of the propagation's own: map images, partial segments, victims; and the same of
+//! page-differential logging. Each is waited for.
 //!
 //! 1. Nothing of these is in flight when a function returns, so nobody else's wait meets them.
 
@@ -11,7 +11,7 @@ use nandu_device::{DeviceError, IoBuffer, Operation};
 const PIECE_BYTES_MAX: usize = 1 << 20;
 
 /// A buffer that suits the volume.
-pub(super) fn buffer(io: &Io, bytes: usize) -> IoBuffer {
+pub(in crate::propagation) fn buffer(io: &Io, bytes: usize) -> IoBuffer {
     let alignment = io.buffer_alignment().max(1) as usize;
     IoBuffer::with_alignment(bytes, alignment)
 }
@@ -20,7 +20,7 @@ pub(super) fn buffer(io: &Io, bytes: usize) -> IoBuffer {
 ///
 /// # Errors
 /// If the device fails or has no room.
-pub(super) fn write(
+pub(in crate::propagation) fn write(
     io: &Io,
     file: FileId,
     offset_bytes: u64,
@@ -33,7 +33,7 @@ pub(super) fn write(
 ///
 /// # Errors
 /// If the device fails.
-pub(super) fn read(
+pub(in crate::propagation) fn read(
     io: &Io,
     file: FileId,
     offset_bytes: u64,
@@ -47,7 +47,11 @@ pub(super) fn read(
 ///
 /// # Errors
 /// As [`write`].
-pub(super) fn write_long(io: &Io, file: FileId, bytes: &[u8]) -> Result<(), StorageError> {
+pub(in crate::propagation) fn write_long(
+    io: &Io,
+    file: FileId,
+    bytes: &[u8],
+) -> Result<(), StorageError> {
     let mut offset_bytes = 0;
     for piece in bytes.chunks(PIECE_BYTES_MAX) {
         let mut part = buffer(io, piece.len());
@@ -62,7 +66,11 @@ pub(super) fn write_long(io: &Io, file: FileId, bytes: &[u8]) -> Result<(), Stor
 ///
 /// # Errors
 /// As [`read`].
-pub(super) fn read_long(io: &Io, file: FileId, bytes: usize) -> Result<Vec<u8>, StorageError> {
+pub(in crate::propagation) fn read_long(
+    io: &Io,
+    file: FileId,
+    bytes: usize,
+) -> Result<Vec<u8>, StorageError> {
     let mut all = Vec::with_capacity(bytes);
     while all.len() < bytes {
         let piece = PIECE_BYTES_MAX.min(bytes - all.len());
@@ -85,7 +93,7 @@ fn run(
         Ok(()) => Ok(completion.buffer.expect("a request that is done hands its buffer back")),
         Err(error) => {
             let label = operation.label();
-            let what = format!("log-structured: cannot {label} file {} at {offset_bytes}", file.0);
+            let what = format!("cannot {label} segments, file {}, at {offset_bytes}", file.0);
             match error {
                 DeviceError::NoSpace => Err(StorageError::NoSpace { what }),
                 error => Err(StorageError::Device { what, error }),

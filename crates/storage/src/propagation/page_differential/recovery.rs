@@ -1,0 +1,333 @@
+//! Opening: the summaries of all segments, in any order.
+//!
+//! ```text
+//!   summaries ─► the last write that one of them says to be durable, and the writes that follow it
+//!             ─► of those: cuts ─► the newest base page of each page ─► its newest differential
+//! ```
+//!
+//! 1. What follows the last write that is known to be durable counts as long as each names the one
+//!    before it, and its flash pages are whole. What comes behind a torn one was never synced.
+//! 2. Of pages that have several versions the stamps decide, not the order in which they are found.
+//! 3. The last write tells the state of the table with it. Whoever finds another one has found damage.
+//! 4. What counted once more is durable before anything is written.
+//! 5. Opening ends with a write that tells of the opening, and of the writes that did not count: none of
+//!    them does later.
+
+use super::differential::differentials_of;
+use super::map::Difference;
+use super::notes::Note;
+use super::summary::{Entry, EntryKind, HEADER_BYTES, Summary, read_summary, summary_bytes};
+use super::{Location, PageDifferential, PageDifferentialSettings, SEGMENTS_FILE, transfer};
+use crate::StorageError;
+use crate::error::unless_full;
+use crate::propagation::Media;
+use nandu_base::to_u32;
+use std::collections::BTreeMap;
+
+/// A write as it was found.
+#[derive(Debug)]
+struct Found {
+    summary: Summary,
+    /// Where it starts in the file.
+    start: u64,
+}
+
+/// All writes, and what is seen of those that no other leads to.
+#[derive(Debug, Default)]
+struct Survey {
+    found: Vec<Found>,
+    /// The last sequence or stamp that there ever was.
+    clock: u64,
+    era: u64,
+    /// The last write that any of them says to be durable.
+    claim: u64,
+}
+
+impl PageDifferential {
+    /// Opens what [`Self::create`] made, as it was at the last sync or later.
+    ///
+    /// # Errors
+    /// If there is nothing of the kind or it is damaged, a setting makes no sense or differs from that
+    /// at creation where it may not, or the device fails.
+    pub fn open(media: Media, settings: PageDifferentialSettings) -> Result<Self, StorageError> {
+        let io = media.into_data();
+        settings.check(io.sector_bytes())?;
+        let known = io.files().into_iter().find(|(_, name)| name == SEGMENTS_FILE);
+        let Some((file, _)) = known else {
+            let what = format!("file {SEGMENTS_FILE} of page-differential logging");
+            return Err(StorageError::NotFound { what });
+        };
+        let mut opened = Self::assemble(io, settings, file);
+        let mut survey = opened.survey()?;
+        let last = opened.follow(&survey)?;
+        opened.drop_void(&mut survey, last);
+        opened.fill_table(&survey)?;
+        let state = survey.found.iter().find(|it| it.summary.header.sequence == last);
+        let state = state.map(|found| found.summary.header.state);
+        if state != Some(opened.table.state()) {
+            let what = format!("write {last} left other pages than are found");
+            return Err(corrupt(&what));
+        }
+        if survey.claim > last {
+            let what =
+                format!("write {} is unreadable, yet a later one says it is durable", survey.claim);
+            return Err(corrupt(&what));
+        }
+        opened.counters.recovered_write_count = survey.found.len() as u64;
+        opened.segments.settle(survey.claim);
+        opened.era = survey.era + 1;
+        opened.clock = survey.clock;
+        if survey.clock > last {
+            opened.voids.push((last + 1, survey.clock));
+        }
+        (opened.last_sequence, opened.told_sequence) = (last, last);
+        (opened.last_claim, opened.claimed_sequence) = (survey.claim, survey.claim);
+        opened.durable_sequence = survey.claim;
+        if !opened.io.is_read_only() {
+            // What was found need not be durable, and segments that it emptied are written next.
+            opened.io.sync(file)?;
+            opened.durable_sequence = last;
+            // Without room for it the next write needs some first.
+            unless_full(opened.begin_era())?;
+        }
+        Ok(opened)
+    }
+
+    /// Reads all summaries, and learns what each segment was.
+    fn survey(&mut self) -> Result<Survey, StorageError> {
+        let segment_bytes = self.settings.segment_bytes;
+        let count = self.io.byte_count(self.file) / u64::from(segment_bytes);
+        let mut survey = Survey::default();
+        for segment in 0..to_u32(count) {
+            let first = survey.found.len();
+            let used_bytes = self.survey_segment(segment, &mut survey)?;
+            let sequence = |found: Option<&Found>| found.map_or(0, |it| it.summary.header.sequence);
+            let found = &survey.found[first..];
+            let sequences = (sequence(found.first()), sequence(found.last()));
+            self.segments.push(sequences, used_bytes);
+        }
+        Ok(survey)
+    }
+
+    fn survey_segment(&self, segment: u32, survey: &mut Survey) -> Result<u32, StorageError> {
+        let segment_bytes = self.settings.segment_bytes;
+        let start = u64::from(segment) * u64::from(segment_bytes);
+        let mut offset = 0;
+        let mut before: Option<(u64, u64, u64)> = None;
+        while offset < segment_bytes {
+            let Some(summary) = self.read_summary_at(start, offset)? else { break };
+            let header = summary.header;
+            let follows = match before {
+                None => header.opened_at == header.sequence,
+                Some((era, opened_at, sequence)) => {
+                    (header.era, header.opened_at) == (era, opened_at) && header.sequence > sequence
+                }
+            };
+            if header.segment != segment || !follows {
+                break;
+            }
+            check_sizes(&self.settings, &summary)?;
+            before = Some((header.era, header.opened_at, header.sequence));
+            survey.note(&summary);
+            survey.found.push(Found { summary, start: start + u64::from(offset) });
+            offset += header.byte_count;
+        }
+        self.look_behind(segment, offset, survey)?;
+        Ok(offset)
+    }
+
+    /// What is behind the last write of a segment may say something of those that cannot be read.
+    fn look_behind(
+        &self,
+        segment: u32,
+        offset: u32,
+        survey: &mut Survey,
+    ) -> Result<(), StorageError> {
+        let start = u64::from(segment) * u64::from(self.settings.segment_bytes);
+        let left = (self.settings.segment_bytes - offset) as usize;
+        if left == 0 {
+            return Ok(());
+        }
+        let bytes = transfer::read(&self.io, self.file, start + u64::from(offset), left)?;
+        for at in (0..left).step_by(self.sector_bytes as usize) {
+            let summary = read_summary(&bytes[at..]);
+            if let Some(summary) = summary.filter(|it| it.header.segment == segment) {
+                survey.note(&summary);
+            }
+        }
+        Ok(())
+    }
+
+    fn read_summary_at(&self, start: u64, offset: u32) -> Result<Option<Summary>, StorageError> {
+        let left = (self.settings.segment_bytes - offset) as usize;
+        let first_bytes = HEADER_BYTES.next_multiple_of(self.sector_bytes as usize);
+        if left < first_bytes {
+            return Ok(None);
+        }
+        let at = start + u64::from(offset);
+        let first = transfer::read(&self.io, self.file, at, first_bytes)?;
+        let Some(bytes) = summary_bytes(&first).filter(|&bytes| bytes <= left) else {
+            return Ok(None);
+        };
+        let summary = if bytes <= first_bytes {
+            read_summary(&first)
+        } else {
+            let bytes = bytes.next_multiple_of(self.sector_bytes as usize);
+            read_summary(&transfer::read(&self.io, self.file, at, bytes)?)
+        };
+        let fits = |it: &Summary| {
+            let byte_count = it.header.byte_count;
+            byte_count as usize <= left && byte_count.is_multiple_of(self.sector_bytes)
+        };
+        Ok(summary.filter(fits))
+    }
+
+    /// The last write that counts.
+    fn follow(&self, survey: &Survey) -> Result<u64, StorageError> {
+        let durable = |it: &Found| it.summary.header.durable_sequence;
+        let mut last = survey.found.iter().map(durable).max().unwrap_or(0);
+        let mut followers: BTreeMap<u64, Vec<&Found>> = BTreeMap::new();
+        for found in &survey.found {
+            followers.entry(found.summary.header.previous).or_default().push(found);
+        }
+        while let Some(found) = followers.get_mut(&last) {
+            found.sort_by_key(|found| found.summary.header.sequence);
+            let mut next = None;
+            while let Some(found) = found.pop().filter(|_| next.is_none()) {
+                if self.is_whole(found)? {
+                    next = Some(found.summary.header.sequence);
+                }
+            }
+            match next {
+                Some(next) => last = next,
+                None => break,
+            }
+        }
+        match last {
+            0 => Err(corrupt("there is no write that is whole")),
+            last => Ok(last),
+        }
+    }
+
+    /// Whether all flash pages of a write are as they were written.
+    fn is_whole(&self, found: &Found) -> Result<bool, StorageError> {
+        for entry in found.summary.entries.iter().filter(|entry| entry.has_flash_page()) {
+            let bytes = self.read_flash_page(found, entry)?;
+            if crc32c::crc32c(&bytes) != entry.sum {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn read_flash_page(&self, found: &Found, entry: &Entry) -> Result<Vec<u8>, StorageError> {
+        let start = found.start + u64::from(entry.start);
+        let bytes = transfer::read(&self.io, self.file, start, self.slot_bytes())?;
+        Ok(bytes.to_vec())
+    }
+
+    /// Leaves those that count, of which the last is `last`: neither later ones nor those of which one
+    /// that counts says that they never were.
+    fn drop_void(&mut self, survey: &mut Survey, last: u64) {
+        survey.found.retain(|found| found.summary.header.sequence <= last);
+        survey.found.sort_by_key(|found| found.summary.header.sequence);
+        let mut voids: Vec<(u64, u64)> = Vec::new();
+        let mut counted = Vec::new();
+        while let Some(found) = survey.found.pop() {
+            let sequence = found.summary.header.sequence;
+            if voids.iter().any(|(from, to)| (*from..=*to).contains(&sequence)) {
+                continue;
+            }
+            let entries = found.summary.entries.iter();
+            let is_void = |entry: &&Entry| entry.kind == EntryKind::Void;
+            voids.extend(entries.filter(is_void).map(|entry| (entry.address, entry.stamp)));
+            counted.push(found);
+        }
+        counted.reverse();
+        survey.found = counted;
+    }
+
+    fn fill_table(&mut self, survey: &Survey) -> Result<(), StorageError> {
+        self.fill_notes(survey);
+        for (found, entry) in survey.entries().filter(|(_, entry)| entry.kind == EntryKind::Base) {
+            if !self.notes.is_gone(entry.page(), entry.stamp) {
+                let offset = found.start + u64::from(entry.start);
+                self.apply_base(entry.page(), entry.stamp, offset, 0);
+            }
+        }
+        let differentials = |entry: &Entry| entry.kind == EntryKind::Differentials;
+        for (found, entry) in survey.entries().filter(|(_, entry)| differentials(entry)) {
+            let bytes = self.read_flash_page(found, entry)?;
+            if crc32c::crc32c(&bytes) != entry.sum {
+                // If any of it is needed, the state tells.
+                continue;
+            }
+            let flash_page = found.start + u64::from(entry.start);
+            for it in differentials_of(&bytes) {
+                let record_bytes = to_u32(it.record.len() as u64);
+                let at = Location::new(flash_page + it.at as u64, record_bytes, false);
+                let difference = Difference { at, flash_page, stamp: it.stamp };
+                self.apply_difference(it.address, it.base_stamp, difference, 0);
+            }
+        }
+        Ok(())
+    }
+
+    fn fill_notes(&mut self, survey: &Survey) {
+        for (found, entry) in survey.entries() {
+            let segment = self.segments.of(found.start);
+            let note = Note { stamp: entry.stamp, segment };
+            match entry.kind {
+                EntryKind::Truncated => {
+                    let before = self.notes.cut(entry.page());
+                    if before.is_none_or(|before| before.stamp <= entry.stamp) {
+                        let freed = self.notes.add_cut(entry.page(), note);
+                        self.segments.add_note(segment);
+                        freed.into_iter().for_each(|freed| self.segments.remove_note(freed, 0));
+                    }
+                }
+                EntryKind::Void => {
+                    let freed = self.notes.add_void(entry.address, note);
+                    self.segments.add_note(segment);
+                    freed.into_iter().for_each(|freed| self.segments.remove_note(freed, 0));
+                }
+                EntryKind::Base | EntryKind::Differentials => {}
+            }
+        }
+    }
+}
+
+impl Survey {
+    fn note(&mut self, summary: &Summary) {
+        let header = &summary.header;
+        self.clock = self.clock.max(header.sequence);
+        self.era = self.era.max(header.era);
+        self.claim = self.claim.max(header.durable_sequence);
+    }
+
+    fn entries(&self) -> impl Iterator<Item = (&Found, &Entry)> {
+        self.found.iter().flat_map(|found| {
+            let entries = found.summary.entries.iter();
+            entries.map(move |entry| (found, entry))
+        })
+    }
+}
+
+fn check_sizes(settings: &PageDifferentialSettings, summary: &Summary) -> Result<(), StorageError> {
+    let header = &summary.header;
+    for (name, wanted, found) in [
+        ("page_bytes", settings.page_bytes, header.page_bytes),
+        ("segment_bytes", settings.segment_bytes, header.segment_bytes),
+    ] {
+        if wanted != found {
+            let what = format!("{name} is {wanted}, but it was created with {found}; use that");
+            return Err(StorageError::InvalidSetting { what });
+        }
+    }
+    Ok(())
+}
+
+fn corrupt(what: &str) -> StorageError {
+    let place = format!("the file {SEGMENTS_FILE}");
+    StorageError::Corrupt { place, what: format!("{what}; restore the database from a copy") }
+}
