@@ -160,10 +160,15 @@ BEGIN
 END $$;
 
 CREATE FUNCTION tpcc_stock_level(in_w bigint, in_d bigint, in_threshold bigint)
-RETURNS text LANGUAGE sql STABLE AS $$
-    SELECT count(DISTINCT s_i_id)::text FROM district
-        JOIN order_line ON ol_w_id = d_w_id AND ol_d_id = d_id
-            AND ol_o_id < d_next_o_id AND ol_o_id >= d_next_o_id - 20
-        JOIN stock ON s_w_id = d_w_id AND s_i_id = ol_i_id
-        WHERE d_w_id = in_w AND d_id = in_d AND s_quantity < in_threshold
-$$;
+RETURNS text LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    next_number integer;
+    low_count bigint;
+BEGIN
+    SELECT d_next_o_id INTO STRICT next_number FROM district WHERE d_w_id = in_w AND d_id = in_d;
+    SELECT count(DISTINCT s_i_id) INTO low_count FROM order_line
+        JOIN stock ON s_w_id = in_w AND s_i_id = ol_i_id
+        WHERE ol_w_id = in_w AND ol_d_id = in_d AND ol_o_id >= next_number - 20
+            AND ol_o_id < next_number AND s_quantity < in_threshold;
+    RETURN low_count::text;
+END $$;

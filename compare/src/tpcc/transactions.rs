@@ -264,17 +264,19 @@ fn deliver(
     Ok(Some(order))
 }
 
-const LOW_STOCK: &str = "SELECT count(DISTINCT s_i_id) FROM district
-     JOIN order_line ON ol_w_id = d_w_id AND ol_d_id = d_id
-       AND ol_o_id < d_next_o_id AND ol_o_id >= d_next_o_id - 20
-     JOIN stock ON s_w_id = d_w_id AND s_i_id = ol_i_id
-     WHERE d_w_id = $1 AND d_id = $2 AND s_quantity < $3";
+const NEXT_NUMBER: &str = "SELECT d_next_o_id FROM district WHERE d_w_id = $1 AND d_id = $2";
+/// By itself, since planners do not know how few orders lie between two columns of another table.
+const LOW_STOCK: &str = "SELECT count(DISTINCT s_i_id) FROM order_line
+     JOIN stock ON s_w_id = $1 AND s_i_id = ol_i_id
+     WHERE ol_w_id = $1 AND ol_d_id = $2 AND ol_o_id >= $3 AND ol_o_id < $4 AND s_quantity < $5";
 
 fn stock_level(
     sql: &mut dyn Statements,
     input: &StockLevelInput,
 ) -> Result<StockLevelOutput, Stop> {
     let StockLevelInput { warehouse, district, threshold } = *input;
-    let mut row = sql.row(LOW_STOCK, &[warehouse, district, threshold].map(Integer))?;
+    let next = sql.row(NEXT_NUMBER, &[warehouse, district].map(Integer))?.integer()?;
+    let parameters = [warehouse, district, next - 20, next, threshold].map(Integer);
+    let mut row = sql.row(LOW_STOCK, &parameters)?;
     Ok(StockLevelOutput { low_count: row.integer()?.unsigned_abs() })
 }
