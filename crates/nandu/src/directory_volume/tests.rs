@@ -204,8 +204,8 @@ fn what_a_crash_left_half_done_is_finished() {
     reader.audit();
     assert!(reader.files().into_iter().map(|(_, name)| name).eq(["kept"]));
     drop(reader);
-    let kept = std::fs::read_to_string(path.join(MANIFEST_NAME)).unwrap();
-    assert_eq!(kept, manifest.encode());
+    let unchanged = std::fs::read_to_string(path.join(MANIFEST_NAME)).unwrap();
+    assert_eq!(unchanged, manifest.encode());
     assert!(path.join("removed").exists() && !path.join("begun").exists());
     let mut volume = DirectoryVolume::open(path, OPTIONS).unwrap();
     volume.audit();

@@ -222,6 +222,14 @@ impl PageDifferential {
         self.is_cleaning = true;
         let answer = self.move_live(victim);
         self.is_cleaning = false;
+        if let Err(error) = &answer {
+            // A read may have failed when something was gathered, which is neither in the buffer nor in the
+            // table then.
+            self.take_back();
+            if matches!(error, StorageError::NoSpace { .. }) {
+                self.segments.unpick(victim);
+            }
+        }
         answer
     }
 

@@ -185,6 +185,11 @@ impl Segments {
         self.segments[index as usize].is_picked = true;
     }
 
+    /// It may be cleaned again.
+    pub(super) fn unpick(&mut self, index: u32) {
+        self.segments[index as usize].is_picked = false;
+    }
+
     /// Frees what is empty, and was so before a write of which a later one, which is durable, says that it
     /// was.
     pub(super) fn release(&mut self, claimed_sequence: u64) {

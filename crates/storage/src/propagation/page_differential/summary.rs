@@ -169,6 +169,9 @@ pub(super) fn read_summary(bytes: &[u8]) -> Option<Summary> {
     is_ordered.then_some(Summary { header, entries })
 }
 
+/// Flash pages begin on sectors, which a place is told by in so many bytes at least.
+const PLACE_ALIGNMENT: u32 = 16;
+
 fn read_entry(entry: &[u8], header: &Header) -> Option<Entry> {
     let kind = match entry[0] {
         1 => EntryKind::Base,
@@ -185,6 +188,8 @@ fn read_entry(entry: &[u8], header: &Header) -> Option<Entry> {
     let is_inside = end <= u64::from(header.byte_count) && start as usize >= HEADER_BYTES;
     let names_page = matches!(kind, EntryKind::Base | EntryKind::Truncated);
     let is_sound = (is_inside || !entry.has_flash_page())
+        // A sector has a multiple of so many bytes.
+        && start.is_multiple_of(PLACE_ALIGNMENT)
         && (!names_page || entry.page().page > 0)
         && entry.stamp < header.sequence;
     is_sound.then_some(entry)

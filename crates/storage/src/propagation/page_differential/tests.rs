@@ -419,6 +419,53 @@ fn a_failed_write_is_as_if_it_never_was() {
 }
 
 #[test]
+fn a_request_that_fails_while_others_are_cleaned_hides_nothing() {
+    let mut failed_count = 0;
+    for seed in 0..120_u64 {
+        // Differentials fill their share of so little room, so cleaning lays them over base pages.
+        let settings =
+            PageDifferentialSettings { spare_percent: 20, spare_segment_count: 5, ..small() };
+        let mut bench = Bench::new(disk(4096), settings);
+        let mut rng = Rng::new(seed);
+        for _ in 0..80 {
+            bench.step(&mut rng, 90).unwrap();
+        }
+        let first = bench.disk.lock().submitted_count() + 1 + rng.below(400);
+        let plan = FaultPlan { fail_requests: vec![first], seed, ..FaultPlan::default() };
+        bench.disk.lock().set_plan(plan);
+        let failed = (0..200).find_map(|_| {
+            let of_page = |_| page(1 + rng.below(2) as u16, 1 + rng.below(90) as u32);
+            let mut addresses: Vec<_> = (0..4).map(of_page).collect();
+            addresses.sort_unstable();
+            addresses.dedup();
+            bench.write(&addresses).is_err().then_some(addresses)
+        });
+        bench.disk.lock().set_plan(FaultPlan::default());
+        let failed = failed.unwrap_or_default();
+        failed_count += usize::from(!failed.is_empty());
+        bench.propagation.audit();
+        if bench.propagation.io.check().is_err() {
+            bench.reopen().unwrap();
+            continue;
+        }
+        for (address, version) in bench.read_all().unwrap() {
+            match failed.contains(&address) {
+                true => assert!(bench.model.versions[&address].contains(&version)),
+                false => assert_eq!(version, bench.model.newest(address), "{seed}: {address}"),
+            }
+        }
+        if !failed.is_empty() {
+            bench.write(&failed).unwrap();
+        }
+        bench.sync().unwrap();
+        bench.check();
+        bench.reopen().unwrap();
+        bench.check();
+    }
+    assert!(failed_count > 20, "{failed_count} writes failed");
+}
+
+#[test]
 fn damage_of_what_was_durable_is_found_or_mended_from_an_older_copy() {
     let mut found_count = 0;
     for seed in 0..20 {
