@@ -58,8 +58,9 @@ struct Broken {
 fn settings(seed: u64) -> Settings {
     let mut rng = Rng::for_part(seed, "killed");
     // Kinds that lie on the data alone: a directory is all that there is.
-    let propagation = match rng.below(3) {
+    let propagation = match rng.below(4) {
         0 => PropagationKind::LogStructured,
+        1 => PropagationKind::PageDifferential,
         _ => PropagationKind::InPlace,
     };
     let torn_pages = match rng.below(2) {
