@@ -337,13 +337,15 @@ impl Scenario {
     }
 }
 
-/// A propagation, the first as often as three others. One that needs more than volumes is left out.
+/// A propagation, the first three times as often as all others together, since most bugs that can be planted are
+/// of it. One that needs more than volumes is left out.
 fn any_propagation(one_of: &mut impl FnMut(&[u64]) -> u64, bug: Bug) -> PropagationKind {
     let has_volumes = |kind: &PropagationKind| {
         kind.other_media().iter().all(|(_, medium)| *medium == MediumKind::Volume)
     };
     let others = (1..).zip(&PropagationKind::ALL[1..]).filter(|(_, kind)| has_volumes(kind));
-    let numbers: Vec<u64> = [0, 0, 0].into_iter().chain(others.map(|(it, _)| it)).collect();
+    let others: Vec<u64> = others.map(|(it, _)| it).collect();
+    let numbers: Vec<u64> = std::iter::repeat_n(0, 3 * others.len()).chain(others).collect();
     let drawn = PropagationKind::ALL[to_index(one_of(&numbers))];
     match bug {
         // What these plant is something about pages in their places.
