@@ -13,7 +13,7 @@
 //! written at a time. The difference is found by reading the base page again and comparing, so that
 //! nobody has to keep track of changes. A segment is the paper's erase block.
 //!
-//! 1. A page is its base page, as the table says ([`map`]), with its differential laid over it: the one
+//! 1. A page is its base page, as the table says (`map`), with its differential laid over it: the one
 //!    that waits, or else the one that lies where the table says. To read it are two reads at most, of a
 //!    flash page each.
 //! 2. What is durable is never overwritten: no page is torn. A power cut leaves each page as it was at
