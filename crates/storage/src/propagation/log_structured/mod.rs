@@ -36,7 +36,7 @@ pub(super) mod reads;
 pub(super) mod record;
 mod recovery;
 mod segments;
-mod settings;
+pub(super) mod settings;
 pub(super) mod stored;
 #[cfg(test)]
 mod tests;

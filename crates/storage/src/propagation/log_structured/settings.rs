@@ -163,22 +163,7 @@ impl LogStructuredSettings {
         let invalid = |what: String| Err(StorageError::InvalidSetting { what });
         check_page_bytes(self.page_bytes)?;
         let Self { page_bytes, segment_bytes, write_bytes, .. } = *self;
-        let least = 4 * page_bytes.max(sector_bytes);
-        if !segment_bytes.is_power_of_two() || !(least..=SEGMENT_BYTES_MAX).contains(&segment_bytes)
-        {
-            return invalid(format!(
-                "segment_bytes {segment_bytes} is not a power of two from {least} (4 pages or \
-                 sectors) to {SEGMENT_BYTES_MAX}"
-            ));
-        }
-        if !(least..=segment_bytes).contains(&write_bytes)
-            || !write_bytes.is_multiple_of(sector_bytes)
-        {
-            return invalid(format!(
-                "write_bytes {write_bytes} is not a multiple of {sector_bytes} from {least} to \
-                 segment_bytes {segment_bytes}"
-            ));
-        }
+        check_segments((page_bytes, sector_bytes), segment_bytes, write_bytes)?;
         if self.difference_percent_max > 100 {
             let found = self.difference_percent_max;
             return invalid(format!("difference_percent_max {found} is more than a page"));
@@ -206,6 +191,33 @@ impl LogStructuredSettings {
         }
         Ok(())
     }
+}
+
+/// Checks the lengths of segments and of writes to them, for pages and sectors of so many bytes.
+///
+/// # Errors
+/// The first that cannot be, with what would do.
+pub(in crate::propagation) fn check_segments(
+    (page_bytes, sector_bytes): (u32, u32),
+    segment_bytes: u32,
+    write_bytes: u32,
+) -> Result<(), StorageError> {
+    let invalid = |what: String| Err(StorageError::InvalidSetting { what });
+    let least = 4 * page_bytes.max(sector_bytes);
+    if !segment_bytes.is_power_of_two() || !(least..=SEGMENT_BYTES_MAX).contains(&segment_bytes) {
+        return invalid(format!(
+            "segment_bytes {segment_bytes} is not a power of two from {least} (4 pages or \
+             sectors) to {SEGMENT_BYTES_MAX}"
+        ));
+    }
+    if !(least..=segment_bytes).contains(&write_bytes) || !write_bytes.is_multiple_of(sector_bytes)
+    {
+        return invalid(format!(
+            "write_bytes {write_bytes} is not a multiple of {sector_bytes} from {least} to \
+             segment_bytes {segment_bytes}"
+        ));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 use super::summary;
 use crate::StorageError;
 use crate::page::check_page_bytes;
+use crate::propagation::log_structured::settings::check_segments;
 use nandu_base::{Rng, to_index};
 use serde::{Deserialize, Serialize};
 
@@ -46,8 +47,6 @@ impl Default for PageDifferentialSettings {
     }
 }
 
-/// The largest size of a segment, in bytes.
-const SEGMENT_BYTES_MAX: u32 = 64 << 20;
 /// A smaller differential does not hold what is told of it and one change.
 const DIFFERENCE_BYTES_MIN: u32 = 64;
 /// With less to spare cleaning gains next to nothing.
@@ -116,22 +115,7 @@ impl PageDifferentialSettings {
         let invalid = |what: String| Err(StorageError::InvalidSetting { what });
         check_page_bytes(self.page_bytes)?;
         let Self { page_bytes, segment_bytes, write_bytes, difference_bytes_max, .. } = *self;
-        let least = 4 * page_bytes.max(sector_bytes);
-        if !segment_bytes.is_power_of_two() || !(least..=SEGMENT_BYTES_MAX).contains(&segment_bytes)
-        {
-            return invalid(format!(
-                "segment_bytes {segment_bytes} is not a power of two from {least} (4 pages or \
-                 sectors) to {SEGMENT_BYTES_MAX}"
-            ));
-        }
-        if !(least..=segment_bytes).contains(&write_bytes)
-            || !write_bytes.is_multiple_of(sector_bytes)
-        {
-            return invalid(format!(
-                "write_bytes {write_bytes} is not a multiple of {sector_bytes} from {least} to \
-                 segment_bytes {segment_bytes}"
-            ));
-        }
+        check_segments((page_bytes, sector_bytes), segment_bytes, write_bytes)?;
         if !(DIFFERENCE_BYTES_MIN..=page_bytes).contains(&difference_bytes_max) {
             return invalid(format!(
                 "difference_bytes_max {difference_bytes_max} is not from {DIFFERENCE_BYTES_MIN} to a \
