@@ -6,6 +6,7 @@
 //! 3. The frame is checked: the name of the type, where the rest of it is, which declarations there are, and
 //!    entities. What is declared of elements, attributes and notations is not.
 
+use super::words::{SPACES, check_name, quoted, start_of};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -13,9 +14,6 @@ use std::rc::Rc;
 pub const ENTITY_BYTES_MAX: u64 = 8 << 20;
 /// How deep entities may refer to each other.
 pub const ENTITY_LEVEL_MAX: usize = 16;
-
-/// White space of XML.
-const SPACES: [char; 4] = [' ', '\t', '\r', '\n'];
 
 /// What an entity stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +44,7 @@ impl Entities {
                 past(instruction, "?>")?
             } else if let Some(reference) = rest.strip_prefix('%') {
                 let (name, after) = reference.split_once(';').ok_or_else(|| stray(rest))?;
-                super::words::check_name(name)?;
+                check_name(name)?;
                 after
             } else if let Some(end) = rest.strip_prefix(']') {
                 break end;
@@ -109,8 +107,7 @@ fn declaration<'t>(
 
 /// That something does not belong there.
 fn stray(text: &str) -> String {
-    let start: String = text.chars().take(20).collect();
-    format!("in the document type `{start}` is not expected")
+    format!("in the document type `{}` is not expected", start_of(text))
 }
 
 /// `name "text"`, `name SYSTEM "file"`, `% name …`.
@@ -125,11 +122,11 @@ fn declare(declaration: &str, entities: &mut BTreeMap<String, Entity>) -> Result
     }
     let name_end = rest.find(|letter: char| letter.is_ascii_whitespace()).unwrap_or(rest.len());
     let (name, rest) = rest.split_at(name_end);
-    super::words::check_name(name)?;
+    check_name(name)?;
     let rest = rest.trim_start();
     let entity = match rest.chars().next() {
-        Some(quote @ ('"' | '\'')) => {
-            let (text, after) = rest[1..].split_once(quote).ok_or_else(|| stray(rest))?;
+        Some('"' | '\'') => {
+            let (text, after) = quoted(rest).ok_or_else(|| stray(rest))?;
             if !after.trim_matches(SPACES).is_empty() {
                 return Err(stray(after));
             }
@@ -188,7 +185,7 @@ fn subset_of(doctype: &str) -> Result<Option<&str>, String> {
     let text = doctype.trim_start_matches(SPACES);
     let is_end = |letter: char| SPACES.contains(&letter) || letter == '[';
     let (name, rest) = text.split_at(text.find(is_end).unwrap_or(text.len()));
-    super::words::check_name(name)?;
+    check_name(name)?;
     let after = rest.trim_start_matches(SPACES);
     let literal_count = match () {
         () if after.starts_with("SYSTEM") => 1,
@@ -198,9 +195,7 @@ fn subset_of(doctype: &str) -> Result<Option<&str>, String> {
     let mut rest = if literal_count > 0 { &after["SYSTEM".len()..] } else { after };
     for _ in 0..literal_count {
         let literal = rest.trim_start_matches(SPACES);
-        let quote = literal.chars().next().filter(|quote| matches!(quote, '"' | '\''));
-        let is_apart = literal.len() < rest.len();
-        let inside = quote.filter(|_| is_apart).and_then(|quote| literal[1..].split_once(quote));
+        let inside = if literal.len() < rest.len() { quoted(literal) } else { None };
         rest = inside.ok_or("in the document type a name of a file in quotes is missing")?.1;
     }
     let rest = rest.trim_start_matches(SPACES);

@@ -127,7 +127,7 @@ impl Names {
         }
         if self.are_keys {
             if written.len() > NAME_BYTES_MAX {
-                let start: String = written.chars().take(20).collect();
+                let start = super::words::start_of(written);
                 return Err(format!("the key {start}… is longer than {NAME_BYTES_MAX} bytes"));
             }
             return Ok(Name { local: written.to_owned(), ..Name::default() });

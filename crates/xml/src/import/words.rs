@@ -30,7 +30,7 @@ pub(super) fn char_of(number: &str) -> Result<char, String> {
 /// Says why a name is none.
 pub(super) fn check_name(name: &str) -> Result<(), String> {
     if name.len() > NAME_BYTES_MAX {
-        let start: String = name.chars().take(20).collect();
+        let start = start_of(name);
         return Err(format!("the name {start}… is longer than {NAME_BYTES_MAX} bytes"));
     }
     let mut letters = name.chars();
@@ -40,18 +40,29 @@ pub(super) fn check_name(name: &str) -> Result<(), String> {
     Err(format!("`{name}` is no name"))
 }
 
+/// White space of XML.
+pub(super) const SPACES: [char; 4] = [' ', '\t', '\r', '\n'];
+
+/// What is in the quotes with which a text begins, of either kind, and what is behind them.
+pub(super) fn quoted(text: &str) -> Option<(&str, &str)> {
+    let quote = text.chars().next().filter(|quote| matches!(quote, '"' | '\''))?;
+    text[1..].split_once(quote)
+}
+
+/// So much of a text as says which one is meant.
+pub(super) fn start_of(text: &str) -> String {
+    text.chars().take(20).collect()
+}
+
 /// Says what is wrong with the declaration of XML, `xml version="1.0" encoding="…" standalone="…"`.
 pub(super) fn check_declaration(declaration: &str) -> Result<(), String> {
-    let spaces = [' ', '\t', '\r', '\n'];
     let mut rest = declaration.strip_prefix("xml").unwrap_or(declaration);
     for (name, is_needed) in [("version", true), ("encoding", false), ("standalone", false)] {
-        let word = rest.trim_start_matches(spaces);
+        let word = rest.trim_start_matches(SPACES);
         let is_apart = word.len() < rest.len();
         let value = word.strip_prefix(name).filter(|_| is_apart).and_then(|after| {
-            let value =
-                after.trim_start_matches(spaces).strip_prefix('=')?.trim_start_matches(spaces);
-            let quote = value.chars().next().filter(|quote| matches!(quote, '"' | '\''))?;
-            value[1..].split_once(quote)
+            let value = after.trim_start_matches(SPACES).strip_prefix('=')?;
+            quoted(value.trim_start_matches(SPACES))
         });
         let Some((value, after)) = value else {
             match is_needed {
@@ -71,12 +82,9 @@ pub(super) fn check_declaration(declaration: &str) -> Result<(), String> {
         }
         rest = after;
     }
-    match rest.trim_matches(spaces) {
+    match rest.trim_matches(SPACES) {
         "" => Ok(()),
-        more => {
-            let start: String = more.chars().take(20).collect();
-            Err(format!("in the declaration of XML `{start}` is not expected"))
-        }
+        more => Err(format!("in the declaration of XML `{}` is not expected", start_of(more))),
     }
 }
 
