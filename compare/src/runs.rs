@@ -2,7 +2,12 @@
 //! medians over those that answered rightly, the command.
 
 use crate::measure::spread;
+use crate::results::capture;
+use nandu_drives::file::{disk_description, machine_description};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
 
 /// The figures of every run, in the order of the file.
 const METRICS: [&str; 9] = [
@@ -66,8 +71,24 @@ pub(crate) fn line(first: &str, (outcome, metrics): Outcome<'_>) -> String {
     format!("{first},{},\"{reason}\"\n", METRICS.map(value).join(","))
 }
 
+/// What was run where: the command, the commit, the machine, the disk of `directory`, and `own`, an object.
+pub(crate) fn meta(chore: &str, directory: &Path, own: Value) -> Value {
+    let root = crate::plan::repository_root();
+    let mut meta = json!({
+        "command": command(chore),
+        "commit": capture(Command::new("git").current_dir(root).args(["rev-parse", "HEAD"])),
+        "date": capture(Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ"])),
+        "machine": machine_description(),
+        "disk": disk_description(directory),
+    });
+    if let (Value::Object(meta), Value::Object(own)) = (&mut meta, own) {
+        meta.extend(own);
+    }
+    meta
+}
+
 /// The command line, for whoever runs it again.
-pub(crate) fn command(chore: &str) -> String {
+fn command(chore: &str) -> String {
     let mut command = format!("cargo xtask {chore}");
     for argument in std::env::args().skip(2) {
         command.push(' ');

@@ -205,7 +205,7 @@ pub(crate) fn run(options: &Options) -> Result<String, Failure> {
     let contenders = options.contenders(setting.question);
     let peers = Stock::open(&directory, &contenders)?;
     let root = crate::plan::repository_root();
-    let meta = results::meta(&root, &setting, peers.directory());
+    let meta = results::meta(&setting, peers.directory());
     let mut samples = all_samples(options, &setting, &peers)?;
     let data = peers.data(setting.question, setting.seed);
     results::judge(&mut samples, &setting.question.expected_row(setting.seed, &data)?);

@@ -6,7 +6,6 @@ use crate::Failure;
 use crate::measure::spread;
 use crate::results::{capture, write_files};
 use crate::runs::{self, Outcome, Summary};
-use nandu_drives::file::{disk_description, machine_description};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -84,11 +83,8 @@ pub(super) fn medians(samples: &[Sample]) -> Vec<Median> {
 }
 
 /// The command, the commit, the machine, the peers.
-pub(super) fn meta(root: &Path, setting: &Setting, directory: &Path) -> Value {
-    json!({
-        "command": runs::command("compare-external"),
-        "commit": capture(Command::new("git").current_dir(root).args(["rev-parse", "HEAD"])),
-        "date": capture(Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ"])),
+pub(super) fn meta(setting: &Setting, directory: &Path) -> Value {
+    let own = json!({
         "setting": setting,
         "peers": super::peers::REQUIREMENTS.lines().collect::<Vec<_>>(),
         "stxxl": capture(Command::new("dpkg-query").args(["-W", "libstxxl-dev"])),
@@ -98,9 +94,8 @@ pub(super) fn meta(root: &Path, setting: &Setting, directory: &Path) -> Value {
         "fio": capture(Command::new("fio").arg("--version")),
         "limit": crate::limit::MemoryLimit::new(1 << 30).describe_kind(),
         "load_average": crate::busy::load_average(),
-        "machine": machine_description(),
-        "disk": disk_description(directory),
-    })
+    });
+    runs::meta("compare-external", directory, own)
 }
 
 /// Writes all of it into `directory`.

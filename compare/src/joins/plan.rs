@@ -316,7 +316,7 @@ fn one_query(
     let formats: BTreeSet<Format> =
         options.contenders(query).into_iter().map(Contender::format).collect();
     stock.make_tables(scale_factor, options.seed, query, &formats)?;
-    let meta = results::meta(root, setting, stock.directory());
+    let meta = results::meta(setting, stock.directory());
     let mut samples = all_samples(options, stock, setting)?;
     let row = results::settle_row(&mut samples);
     let is_wrong = samples.iter().any(|sample| sample.is_wrong);

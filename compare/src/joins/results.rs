@@ -3,14 +3,12 @@
 use super::contender::Contender;
 use super::plan::{Limit, Setting, Step};
 use crate::Failure;
-use crate::results::{capture, write_files};
+use crate::results::write_files;
 use crate::runs::{self, Outcome, Summary};
-use nandu_drives::file::{disk_description, machine_description};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 
 /// One join that was run.
 #[derive(Clone, Debug)]
@@ -104,18 +102,14 @@ pub(crate) fn medians(samples: &[Sample]) -> Vec<Median> {
 }
 
 /// The command, the commit, the machine, the peers.
-pub(crate) fn meta(root: &Path, setting: &Setting, directory: &Path) -> Value {
-    json!({
-        "command": runs::command("compare-joins"),
-        "commit": capture(Command::new("git").current_dir(root).args(["rev-parse", "HEAD"])),
-        "date": capture(Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ"])),
+pub(crate) fn meta(setting: &Setting, directory: &Path) -> Value {
+    let own = json!({
         "setting": setting,
         "peers": super::stock::REQUIREMENTS.lines().collect::<Vec<_>>(),
         "limit": crate::limit::MemoryLimit::new(1 << 30).describe_kind(),
-        "load_average": std::fs::read_to_string("/proc/loadavg").unwrap_or_default().trim(),
-        "machine": machine_description(),
-        "disk": disk_description(directory),
-    })
+        "load_average": crate::busy::load_average(),
+    });
+    runs::meta("compare-joins", directory, own)
 }
 
 /// Writes all of it into `directory`.

@@ -5,8 +5,11 @@
 use super::sql::{Parameter, Statements, Stop};
 use nandu_load::Tpcc;
 
-/// Orders that came in, with those that were loaded.
-pub(super) const ORDER_COUNT: &str = "SELECT sum(d_next_o_id - 1) FROM district";
+/// How many orders came in, with those that were loaded.
+pub(super) fn order_count(sql: &mut dyn Statements) -> Result<u64, Stop> {
+    let sum = sql.row("SELECT sum(d_next_o_id - 1) FROM district", &[])?.integer()?;
+    Ok(sum.unsigned_abs())
+}
 
 /// Each with its number; that with a parameter is given the orders of a district that were delivered when
 /// the rows were made.

@@ -10,10 +10,9 @@ use super::table::{self, Median};
 use crate::limit::{MemoryLimit, drop_caches};
 use crate::measure::{mean, spread};
 use crate::process::Run;
-use crate::results::{capture, machine_slug, write_files};
+use crate::results::{machine_slug, write_files};
 use crate::{Failure, busy, runs, stock};
 use nandu_base::ByteCount;
-use nandu_drives::file::{disk_description, machine_description};
 use nandu_load::{Tpcc, TpccScale};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -386,11 +385,7 @@ fn lines_of(samples: &[Sample]) -> String {
 
 /// The command, the commit, the machine, the peers.
 fn meta(options: &Options, task: &Task, versions: &BTreeSet<String>, directory: &Path) -> Value {
-    let root = crate::plan::repository_root();
-    json!({
-        "command": runs::command("compare-tpcc"),
-        "commit": capture(Command::new("git").current_dir(root).args(["rev-parse", "HEAD"])),
-        "date": capture(Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ"])),
+    let own = json!({
         "seed": options.seed,
         "warehouses": options.warehouses,
         "items": options.items,
@@ -404,7 +399,6 @@ fn meta(options: &Options, task: &Task, versions: &BTreeSet<String>, directory: 
         "limit": task.limit,
         "peers": versions,
         "load_average_before": busy::load_average(),
-        "machine": machine_description(),
-        "disk": disk_description(directory),
-    })
+    });
+    runs::meta("compare-tpcc", directory, own)
 }

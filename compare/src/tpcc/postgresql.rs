@@ -237,8 +237,7 @@ impl Store for Postgresql {
     }
 
     fn order_count(&self) -> Result<u64, Failure> {
-        let sum = self.ask(|sql| sql.row(conditions::ORDER_COUNT, &[])?.integer())?;
-        Ok(sum.unsigned_abs())
+        self.ask(conditions::order_count)
     }
 
     fn close(self: Box<Self>) -> Result<(), Failure> {

@@ -6,16 +6,14 @@
 use super::table::{self, Median};
 use super::{Contender, Taken, Task};
 use crate::measure::{mean, spread};
-use crate::results::{capture, machine_slug, write_files};
+use crate::results::{machine_slug, write_files};
 use crate::{Failure, busy, runs, stock};
 use nandu_base::ByteCount;
-use nandu_drives::file::{disk_description, machine_description};
 use nandu_load::{Tpox, TpoxCollection};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Compare nandu's store of XML documents with PostgreSQL and BaseX, side by side in one run: import, lookups by
 /// id, and changes of a word, each synced, in one document of customers.
@@ -244,11 +242,7 @@ fn lines_of(samples: &[Sample]) -> String {
 
 /// The command, the commit, the machine, the peers.
 fn meta(options: &Options, task: &Task, versions: &BTreeSet<String>, directory: &Path) -> Value {
-    let root = crate::plan::repository_root();
-    json!({
-        "command": runs::command("compare-xml"),
-        "commit": capture(Command::new("git").current_dir(root).args(["rev-parse", "HEAD"])),
-        "date": capture(Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ"])),
+    let own = json!({
         "seed": options.seed,
         "document_bytes": task.byte_count,
         "customers": task.customer_count,
@@ -258,9 +252,8 @@ fn meta(options: &Options, task: &Task, versions: &BTreeSet<String>, directory: 
         "pool_bytes": task.pool_bytes,
         "peers": versions,
         "load_average": busy::load_average(),
-        "machine": machine_description(),
-        "disk": disk_description(directory),
-    })
+    });
+    runs::meta("compare-xml", directory, own)
 }
 
 #[cfg(test)]
