@@ -33,7 +33,7 @@ pub use service::{Burst, Cleaning, DiskMember, FlashMember, Member, ProgramCharg
 pub use summary::{ClassSummary, EpochTally, Summary};
 pub use sweep::run_all;
 
-use crate::{ArrayError, Layout, MEMBER_COUNT_MAX};
+use crate::{ArrayError, Layout};
 use nandu_base::{Nanos, Rng, to_index};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -44,7 +44,8 @@ pub const EPOCH_COUNT: usize = 8;
 /// The most blocks, so that the placement of each fits into memory.
 pub const BLOCK_COUNT_MAX: u32 = 1 << 24;
 
-const SLOT_COUNT: usize = MEMBER_COUNT_MAX as usize;
+/// The most members here: their numbers fit four bits each in one word.
+const SLOT_COUNT: usize = 16;
 
 /// One array under one load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +139,7 @@ impl Scenario {
         if !(8..=100_000).contains(&self.epoch_count_max) {
             return refuse("epoch_count_max", "must be 8 to 100000");
         }
+        check_member_count(self.layout)?;
         self.member.service_times(self.layout, self.block_bytes)?;
         self.coding.map_or(Ok(()), Coding::check)?;
         self.load.check()
@@ -154,9 +156,18 @@ impl Scenario {
         let data = &unpack(place)[..members.len()];
         let is_coded = |member: &&u8| !data.contains(member);
         let coded_count = members.iter().filter(is_coded).count();
-        let coded_count = u8::try_from(coded_count).expect("an array has at most 16 members");
+        let coded_count = u8::try_from(coded_count).expect("at most 16 members are simulated");
         coding.decode(self.layout, self.block_bytes, coded_count).0
     }
+}
+
+/// Refuses what has more members than a simulation has servers.
+fn check_member_count(layout: Layout) -> Result<(), ArrayError> {
+    if usize::from(layout.member_count()) > SLOT_COUNT {
+        let what = "has more than 16 members, the most that are simulated".into();
+        return Err(ArrayError::Value { name: "layout", what });
+    }
+    Ok(())
 }
 
 /// What a member has done and taken on.

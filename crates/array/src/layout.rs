@@ -8,15 +8,15 @@
 //!   parity         [a][b][c][p]    3 of 4      4/3          1
 //! ```
 //!
-//! 1. 1 <= m <= f <= n <= 16.
+//! 1. 1 <= m <= f <= n <= 24.
 //! 2. Fragments of one block lie on different members.
 
 use crate::ArrayError;
 use nandu_base::Rng;
 use serde::{Deserialize, Serialize};
 
-/// The most members of an array: their numbers fit four bits each in one word.
-pub const MEMBER_COUNT_MAX: u8 = 16;
+/// The most members of an array: a fragment has 24 bits for those that were there.
+pub const MEMBER_COUNT_MAX: u8 = 24;
 
 /// How many fragments a block has and how many give it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn counts_that_do_not_fit_are_refused() {
-        for (n, m, f) in [(4, 0, 1), (4, 3, 2), (4, 1, 5), (17, 1, 1), (0, 0, 0)] {
+        for (n, m, f) in [(4, 0, 1), (4, 3, 2), (4, 1, 5), (25, 1, 1), (0, 0, 0)] {
             let error = Layout::new(n, m, f).unwrap_err();
             assert!(error.to_string().contains("choose 1 <= needed"), "{error}");
         }

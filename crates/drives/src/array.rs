@@ -424,7 +424,7 @@ mod tests {
             ("array:m3w5:sim:pcm*4", "3 of 5 fragments on 4 members"),
             ("array:stripe:sim:pmc*4", "did you mean `pcm`?"),
             ("array:stripe:sim:pcm*many", "write a number after the `*`"),
-            ("array:stripe:sim:pcm*17", "more than 16"),
+            ("array:stripe:sim:pcm*25", "more than 24"),
             ("array:stripe:sim:pcm*0", "are none"),
             ("array:stripe:sim:pcm+/tmp", "all sim:NAME or all paths"),
             ("array:stripe/100:sim:pcm*2", "`fragment_bytes` must be 1 to 65536 whole sectors"),

@@ -152,6 +152,7 @@ impl ShiftingLoad {
         if first.member_count() != self.member_count {
             return refuse("member_count", "must be that of the layout");
         }
+        super::check_member_count(first)?;
         let loads = self.phases.iter().flat_map(|phase| &phase.loads);
         loads.filter(|load| !load.is_idle()).try_for_each(Load::check)?;
         self.member.service_times(first, self.block_bytes).map(|_| ())

@@ -189,3 +189,14 @@ fn what_makes_no_sense_is_refused() {
         assert!(bad.run(1).is_err());
     }
 }
+
+#[test]
+fn more_members_than_are_simulated_are_refused() {
+    let load = Load::mixed(DelayReading::Calibrated);
+    let on = |count| {
+        let layout = StandardLayout::Stripe.on(count).unwrap();
+        Scenario::of_thesis(layout, Member::thesis_chip(), load).check()
+    };
+    assert_eq!(on(16), Ok(()));
+    assert!(on(17).unwrap_err().to_string().starts_with("`layout` has more than 16 members"));
+}

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   0        4        8        12        14         15   16        24        32     one sector   slot
-//!   │ CRC32C │ magic  │ epoch  │ present │ fragment │  0 │ counter │ stripe  │ 0 … │            │ data
-//!   └ of all that follows         └ epoch, present, counter: which write it belongs to
+//!   │ CRC32C │ magic  │ epoch  │ present │ fragment │ *  │ counter │ stripe  │ 0 … │            │ data
+//!   └ of all that follows         └ epoch, present, counter: which write it belongs to; * are the
+//!                                   members from 16 on that were present
 //! ```
 //!
 //! 1. Two writes never have one [`WriteId`], on whichever members they were and whatever power was
@@ -29,7 +30,7 @@ pub(super) struct WriteId {
     pub(super) counter: u64,
     /// The members that were there, as bits: without one of them in common, two may have opened the
     /// array in one epoch.
-    pub(super) present: u16,
+    pub(super) present: u32,
 }
 
 impl WriteId {
@@ -57,8 +58,9 @@ pub(super) fn to_slot(
     let mut slot = IoBuffer::zeroed(sector_bytes + data.len());
     slot[4..8].copy_from_slice(&MAGIC);
     slot[8..12].copy_from_slice(&id.epoch.to_le_bytes());
-    slot[12..14].copy_from_slice(&id.present.to_le_bytes());
-    slot[14] = number;
+    let [low, middle, high, none] = id.present.to_le_bytes();
+    assert_eq!(none, 0, "an array has at most 24 members");
+    slot[12..16].copy_from_slice(&[low, middle, number, high]);
     slot[16..24].copy_from_slice(&id.counter.to_le_bytes());
     slot[24..32].copy_from_slice(&stripe.to_le_bytes());
     slot[sector_bytes..].copy_from_slice(data);
@@ -98,7 +100,7 @@ pub(super) fn from_slot(
         return None;
     }
     let epoch = u32::from_le_bytes(head[8..12].try_into().ok()?);
-    let present = u16::from_le_bytes(head[12..14].try_into().ok()?);
+    let present = u32::from_le_bytes([head[12], head[13], head[15], 0]);
     let id = WriteId { epoch, counter: word(16)?, present };
     if id != WriteId::NEVER && epoch < created {
         return Some(never());
@@ -110,7 +112,7 @@ pub(super) fn from_slot(
 mod tests {
     use super::*;
 
-    const ID: WriteId = WriteId { epoch: 5, counter: 7, present: 0b1011 };
+    const ID: WriteId = WriteId { epoch: 5, counter: 7, present: 0x0080_000B };
 
     #[test]
     fn any_flipped_byte_makes_a_fragment_lost() {

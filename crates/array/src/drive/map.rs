@@ -46,7 +46,7 @@ impl Shape {
     pub(super) fn new(layout: Layout, fragment_sector_count: u32) -> Self {
         let (needed, written) = (layout.needed_count(), layout.written_count());
         let code = Code::new(usize::from(needed), usize::from(written), Matrix::Cauchy);
-        let code = code.expect("a layout has 1 <= m <= f <= 16");
+        let code = code.expect("a layout has 1 <= m <= f <= 24");
         let reconstructor = Reconstructor::new(code, DECODER_COUNT_MAX);
         Self { layout, fragment_sector_count, reconstructor }
     }

@@ -23,9 +23,9 @@ pub(super) struct Membership {
     /// Whether all that were present have it, durably.
     pub(super) is_complete: bool,
     /// Members that are to be current, unless they fail.
-    pub(super) current: u16,
+    pub(super) current: u32,
     /// Members that were rebuilt and are about to become current.
-    pub(super) promoted: u16,
+    pub(super) promoted: u32,
     /// The greatest number of an epoch so far, those that never came about included.
     number: u32,
     /// Of the session: what writes are called by.
@@ -54,14 +54,14 @@ impl Membership {
 
 impl<D: Device + ?Sized> ArrayDevice<D> {
     /// Members in `state`, as bits.
-    pub(super) fn members_in(&self, state: MemberState) -> u16 {
+    pub(super) fn members_in(&self, state: MemberState) -> u32 {
         let members = self.members.iter().zip(0_u32..);
         let good = members.filter(|(member, _)| member.state == state);
         good.fold(0, |bits, (_, index)| bits | 1 << index)
     }
 
     /// Members that are written to, as bits.
-    pub(super) fn members_in_use(&self) -> u16 {
+    pub(super) fn members_in_use(&self) -> u32 {
         self.members_in(MemberState::Healthy) | self.members_in(MemberState::Rebuilding)
     }
 
@@ -75,14 +75,14 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         }
     }
 
-    fn is_quorum(&self, members: u16) -> bool {
+    fn is_quorum(&self, members: u32) -> bool {
         let spare_counts = self.map.shapes.iter().map(|shape| shape.layout.spare_count());
         let spare_count = spare_counts.min().expect("there is a shape");
         members.count_ones() + u32::from(spare_count) >= to_u32(self.members.len() as u64)
     }
 
     /// Members that a record is to name as current: invariant 2.
-    fn wanted_current(&self) -> u16 {
+    fn wanted_current(&self) -> u32 {
         let Membership { current, promoted, .. } = self.membership;
         let promoted = promoted & self.members_in_use();
         let left = current & (self.members_in(MemberState::Healthy) | promoted);
@@ -300,6 +300,6 @@ const ASKED_AT_ONCE: u64 = u64::MAX;
 const EPOCH_NUMBER_MAX: u32 = u32::MAX - 1_000_000;
 
 /// The lowest `count` bits.
-fn bits_below(count: u8) -> u16 {
-    u16::try_from((1_u32 << count) - 1).expect("an array has at most 16 members")
+const fn bits_below(count: u8) -> u32 {
+    (1_u32 << count) - 1
 }

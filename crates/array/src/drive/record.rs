@@ -4,7 +4,8 @@
 //!   member   │ slots …                                    │ record, even │ record, odd │
 //!                                                           the last two sectors, one for each
 //!                                                           parity of the epoch's number
-//!   record   │ CRC32C │ magic │ shape, member │ created │ complete │ epoch │ those before it …
+//!   record   │ CRC32C │ magic │ shape, member │ created │ complete │ epoch │ those before it … │ *
+//!                                               * members from 16 on, two bytes for each epoch
 //!
 //!   5 {0 1 2} ──► 6 {0 1 2} ──► 7 {0 1}          2 failed; a flush was answered in epoch 7
 //!                      └──────► 7 {1 2}          0 was away and came back: it went on alone
@@ -36,15 +37,19 @@ const HEAD_BYTES: usize = 32;
 const EPOCH_BYTES: usize = 8;
 /// Epochs that a record remembers, its own included.
 const EPOCH_COUNT_MAX: usize = 32;
+/// Where the members from 16 on of each epoch stand: zeros for arrays that have none.
+const HIGH_AT: usize = HEAD_BYTES + EPOCH_COUNT_MAX * EPOCH_BYTES;
+const HIGH_BYTES: usize = 2;
+const RECORD_BYTES: usize = HIGH_AT + EPOCH_COUNT_MAX * HIGH_BYTES;
 
 /// One step of the members' history. Numbers grow along a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Epoch {
     pub(super) number: u32,
     /// Members that were written to, as bits.
-    pub(super) present: u16,
+    pub(super) present: u32,
     /// Members that have all that was flushed, as bits.
-    pub(super) current: u16,
+    pub(super) current: u32,
 }
 
 impl Epoch {
@@ -116,7 +121,7 @@ impl Record {
         sector[10] = layout.member_count();
         sector[11] = layout.needed_count();
         sector[12] = layout.written_count();
-        sector[13] = u8::try_from(member).expect("an array has at most 16 members");
+        sector[13] = u8::try_from(member).expect("an array has at most 24 members");
         sector[14] = u8::try_from(self.epochs.len()).expect("a record remembers few epochs");
         sector[16..20].copy_from_slice(&self.shape.fragment_sector_count.to_le_bytes());
         sector[20..24].copy_from_slice(&self.created.to_le_bytes());
@@ -124,8 +129,12 @@ impl Record {
         sector[28..32].copy_from_slice(&self.complete_bits.to_le_bytes());
         for (epoch, to) in self.epochs.iter().zip(sector[HEAD_BYTES..].chunks_mut(EPOCH_BYTES)) {
             to[..4].copy_from_slice(&epoch.number.to_le_bytes());
-            to[4..6].copy_from_slice(&epoch.present.to_le_bytes());
-            to[6..8].copy_from_slice(&epoch.current.to_le_bytes());
+            to[4..6].copy_from_slice(&epoch.present.to_le_bytes()[..2]);
+            to[6..8].copy_from_slice(&epoch.current.to_le_bytes()[..2]);
+        }
+        let high = sector.get_mut(HIGH_AT..).unwrap_or_default().chunks_mut(HIGH_BYTES);
+        for (epoch, to) in self.epochs.iter().zip(high) {
+            (to[0], to[1]) = (epoch.present.to_le_bytes()[2], epoch.current.to_le_bytes()[2]);
         }
         let sum = checksum(&sector[CHECKSUM_BYTES..]);
         sector[..CHECKSUM_BYTES].copy_from_slice(&sum.to_le_bytes());
@@ -134,7 +143,7 @@ impl Record {
 
     /// What `sector` says, if it is an intact record.
     pub(super) fn from_sector(sector: &[u8]) -> Option<Self> {
-        let is_record = sector.len() >= HEAD_BYTES + EPOCH_COUNT_MAX * EPOCH_BYTES
+        let is_record = sector.len() >= RECORD_BYTES
             && sector[..CHECKSUM_BYTES] == checksum(&sector[CHECKSUM_BYTES..]).to_le_bytes()
             && sector[4..8] == MAGIC
             && sector[8] == FORMAT_VERSION;
@@ -142,14 +151,17 @@ impl Record {
             return None;
         }
         let word = |at: usize| sector[at..at + 4].try_into().map(u32::from_le_bytes).ok();
-        let bits = |at: usize| sector[at..at + 2].try_into().map(u16::from_le_bytes).ok();
+        let bits = |low: usize, high: usize| {
+            u32::from_le_bytes([sector[low], sector[low + 1], sector[high], 0])
+        };
         let layout = Layout::new(sector[10], sector[11], sector[12]).ok()?;
-        let epoch = |at: usize| {
-            Some(Epoch { number: word(at)?, present: bits(at + 4)?, current: bits(at + 6)? })
+        let epoch = |index: usize| {
+            let (at, high) = (HEAD_BYTES + index * EPOCH_BYTES, HIGH_AT + index * HIGH_BYTES);
+            let (present, current) = (bits(at + 4, high), bits(at + 6, high + 1));
+            Some(Epoch { number: word(at)?, present, current })
         };
         let count = usize::from(sector[14]);
-        let places = (0..count.min(EPOCH_COUNT_MAX)).map(|index| HEAD_BYTES + index * EPOCH_BYTES);
-        let epochs: Option<Vec<Epoch>> = places.map(epoch).collect();
+        let epochs: Option<Vec<Epoch>> = (0..count.min(EPOCH_COUNT_MAX)).map(epoch).collect();
         let epochs = epochs.filter(|epochs| !epochs.is_empty() && epochs.len() == count)?;
         // Epochs stand from the newest to the oldest. A number of 2^32 - 1 is damage: no array
         // lives through so many epochs.
@@ -170,7 +182,7 @@ impl Record {
 
     /// The members that were current in the first epoch of its line that `other` does not have and that
     /// is known to be complete, as bits.
-    fn went_on(&self, other: &Self) -> u16 {
+    fn went_on(&self, other: &Self) -> u32 {
         let apart = self.epochs.iter().zip(0_u32..).take_while(|(epoch, _)| !other.has(**epoch));
         let complete = apart.filter(|(_, index)| self.complete_bits & 1 << index != 0);
         complete.last().map_or(0, |(epoch, _)| epoch.current)
@@ -191,7 +203,7 @@ pub(super) struct Judgement {
     /// Whether all that were present are known to have it.
     pub(super) is_complete: bool,
     /// Members that are current, as bits.
-    pub(super) current: u16,
+    pub(super) current: u32,
     /// The greatest number of an epoch that any record has.
     pub(super) number: u32,
 }
@@ -274,9 +286,9 @@ mod tests {
     }
 
     /// A record of epochs given as number, present, current, the oldest first.
-    fn record(complete: u32, epochs: &[(u32, u16, u16)]) -> Option<Record> {
+    fn record(complete: u32, epochs: &[(u32, u32, u32)]) -> Option<Record> {
         let epoch =
-            |&(number, present, current): &(u32, u16, u16)| Epoch { number, present, current };
+            |&(number, present, current): &(u32, u32, u32)| Epoch { number, present, current };
         let epochs: Vec<Epoch> = epochs.iter().rev().map(epoch).collect();
         let is_complete = |epoch: &Epoch| u32::from(epoch.number <= complete);
         let bits = epochs.iter().zip(0..).map(|(epoch, index)| is_complete(epoch) << index);
@@ -284,14 +296,14 @@ mod tests {
         Some(Record { shape: shape(), member: 0, created: 1, complete, complete_bits, epochs })
     }
 
-    fn current(records: &[Option<Record>]) -> Result<(u32, u16), (usize, usize)> {
+    fn current(records: &[Option<Record>]) -> Result<(u32, u32), (usize, usize)> {
         judge(records).map(|judged| {
             let judged = judged.unwrap();
             (judged.record.newest().number, judged.current)
         })
     }
 
-    const FIRST: (u32, u16, u16) = (1, 7, 7);
+    const FIRST: (u32, u32, u32) = (1, 7, 7);
 
     #[test]
     fn a_record_comes_back_from_its_sector_and_damage_is_noticed() {
@@ -308,6 +320,17 @@ mod tests {
             assert_eq!(Record::from_sector(&wrong), None, "byte {at}");
         }
         assert_eq!(Record::from_sector(&[0; 512]), None);
+    }
+
+    #[test]
+    fn members_from_16_on_are_remembered_in_each_epoch() {
+        let all = (1 << 24) - 1;
+        let mut record = record(1, &[(1, all, all)]).unwrap();
+        record.shape.layout = Layout::new(24, 1, 1).unwrap();
+        record.begin(Epoch { number: 2, present: all, current: all & !(1 << 20) }, true);
+        record.begin(Epoch { number: 3, present: 1 << 23, current: 1 << 15 }, true);
+        let read = Record::from_sector(&record.to_sector(23, 512)).unwrap();
+        assert_eq!(read, Record { member: 23, ..record });
     }
 
     #[test]

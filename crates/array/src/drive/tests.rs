@@ -273,6 +273,23 @@ fn an_opened_array_finds_the_newest_version_on_any_m_members() {
 }
 
 #[test]
+fn one_of_twenty_that_missed_a_flush_is_rebuilt_when_they_are_opened() {
+    let config = config(20, 18, 20, 2);
+    let mut device = ArrayDevice::create(config, blank(20)).unwrap();
+    fill(&mut device, 1);
+    device.fail_member(18);
+    fill(&mut device, 2);
+    run(&mut device, Request::flush(1)).result.unwrap();
+    let mut device = ArrayDevice::open(config, device.into_members()).unwrap();
+    let states = (0..20).map(|index| device.member_state(index).unwrap());
+    let rebuilding = states.enumerate().filter(|(_, state)| *state != MemberState::Healthy);
+    assert_eq!(rebuilding.collect::<Vec<_>>(), [(18, MemberState::Rebuilding)]);
+    assert_filled(&mut device, 2);
+    [0, 19].into_iter().for_each(|index| device.fail_member(index));
+    assert_filled(&mut device, 2);
+}
+
+#[test]
 fn after_a_power_cut_flushed_sectors_are_there_and_no_sector_is_neither_old_nor_new() {
     let fates = [UnflushedFate::Dropped, UnflushedFate::Kept, UnflushedFate::Torn];
     for (fate, seed) in fates.into_iter().cycle().zip(0..24_u64) {

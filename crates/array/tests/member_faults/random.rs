@@ -51,7 +51,7 @@ pub(crate) fn run_any(seed: u64) -> Result<Tally, Violation> {
     let member_count = 1 + rng.below(few);
     let written_count = 1 + rng.below(member_count);
     let needed_count = 1 + rng.below(written_count);
-    let small = |count: u64| u8::try_from(count).expect("at most 16");
+    let small = |count: u64| u8::try_from(count).expect("at most 24");
     let setup = Setup {
         member_count: small(member_count),
         needed_count: small(needed_count),
