@@ -12,13 +12,14 @@
 //!
 //! `ycsb`, `tpox` and `tpcc` are the loads there are; another is a sibling of them behind [`Load`]. Of any
 //! of them [`PageRecorder`] writes down what the pool reads and writes, and [`PageReplay`] does that again
-//! over a propagation.
+//! over a propagation; [`TierReplay`] asks what tiers would have had of it.
 
 mod clients;
 mod error;
 pub mod page_recorder;
 pub mod page_replay;
 mod retries;
+pub mod tier_replay;
 pub mod tpcc;
 pub mod tpox;
 pub mod ycsb;
@@ -32,3 +33,4 @@ pub use nandu_workers::SwitchKind;
 pub use page_recorder::PageRecorder;
 pub use page_replay::PageReplay;
 pub use retries::Retries;
+pub use tier_replay::TierReplay;

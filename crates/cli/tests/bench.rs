@@ -212,6 +212,16 @@ fn what_was_recorded_is_summed_up_and_replayed_and_a_stopped_run_leaves_none() {
     assert_eq!(number(&replay, "page_write_count"), number(&stat, "write_count"));
     let bytes = number(&stat, "write_count") * number(&stat, "page_bytes");
     assert_eq!(number(&replay, "written_bytes"), bytes, "in place each page is written as a whole");
+    let tier = json_of(path, "trace tier pages --size 16,64 --warm-up 0 --json");
+    let tiers = tier["tiers"].as_array().unwrap();
+    assert_eq!(tiers.len(), 12, "each policy with each size");
+    for tier in tiers {
+        for key in ["read_count", "write_count"] {
+            assert_eq!(number(tier, key), number(&stat, key), "{tier}");
+        }
+    }
+    let found = |index: usize| tiers[index]["hit_share"].as_f64().unwrap();
+    (0..6).for_each(|policy| assert!(found(policy) < found(policy + 6), "{tier}"));
     let sim = json_of(path, "sim myers_slc --trace pages --remap modulo --json");
     let requests = ["read_count", "write_count", "sync_count"].map(|key| number(&stat, key));
     assert_eq!(number(&sim, "request_count"), requests.iter().sum::<u64>(), "{sim}");

@@ -23,8 +23,8 @@ fn every_command_has_help_with_examples_within_100_columns() {
 fn help_fits_80_columns_and_breaks_no_line_early() {
     let directory = tempfile::tempdir().unwrap();
     let commands = "run list verify report probe sim drives load db crash explain";
-    let below =
-        "bench ycsb,graph bfs,graph make,external sort,external rank,trace stat,trace replay";
+    let below = "bench ycsb,graph bfs,graph make,external sort,external rank,trace stat,\
+                 trace replay,trace tier";
     let commands = commands.split(' ').chain(below.split(',')).map(Some).chain([None]);
     for command in commands {
         let words = command.into_iter().flat_map(|command| command.split(' ')).chain(["--help"]);

@@ -17,7 +17,7 @@ const TINY: &str = "title = \"Tiny\"\nquestion = \"q\"\nmethod = \"Equation 2.2.
     [[shape]]\nclass = \"own\"\nkind = \"value_within\"\nseries = \"dynamic\"\nlow = 460\nhigh = 470\n";
 
 /// What `command` of the schema is printed by these words, in an order in which each finds what it needs.
-const RUNS: [(&str, &str); 85] = [
+const RUNS: [(&str, &str); 86] = [
     ("run", "run tiny/one --out out"),
     ("run PAPER", "run tiny --out out"),
     ("list", "list"),
@@ -58,6 +58,7 @@ const RUNS: [(&str, &str); 85] = [
     ),
     ("trace stat", "trace stat page-trace --log-space 20"),
     ("trace replay", "trace replay page-trace --device sim:nvme-tlc-2024"),
+    ("trace tier", "trace tier page-trace --size 16,64 --policy lru,face_gsc --write-through"),
     (
         "choose",
         "choose --workload a --records 1000 --operations 100 --drives nvme-tlc-2024,wd2000jb,hama",

@@ -30,6 +30,7 @@ pub mod plant;
 pub mod pool;
 pub mod propagation;
 pub mod sqlite;
+pub mod tier;
 pub mod volume;
 
 pub use access::{ChangePages, ReadPages};

@@ -1,13 +1,15 @@
-//! `nandu trace`: traces of an engine's pages, summed up and done again over a propagation.
+//! `nandu trace`: traces of an engine's pages, summed up, done again over a propagation, and met by tiers.
 
 mod replay;
 mod stat;
+mod tier;
 
 use crate::Context;
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
 
-/// Sum up the trace of an engine's pages, or replay it over another way of placing pages
+/// Sum up the trace of an engine's pages, replay it over another way of placing pages, or ask what a
+/// tier of flash would find
 #[derive(Debug, Args)]
 pub(crate) struct TraceArguments {
     #[command(subcommand)]
@@ -18,6 +20,7 @@ pub(crate) struct TraceArguments {
 enum Action {
     Stat(stat::StatArguments),
     Replay(Box<replay::ReplayArguments>),
+    Tier(tier::TierArguments),
 }
 
 /// Does what the command line asks.
@@ -25,5 +28,6 @@ pub(crate) fn run(arguments: &TraceArguments, context: &Context) -> Result<(), F
     match &arguments.action {
         Action::Stat(arguments) => stat::run(arguments, context),
         Action::Replay(arguments) => replay::run(arguments, context),
+        Action::Tier(arguments) => tier::run(arguments, context),
     }
 }
