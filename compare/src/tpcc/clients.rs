@@ -108,7 +108,7 @@ pub(super) fn work(store: &dyn Store, work: &Work) -> Result<Done, Failure> {
     for number in 0..work.client_count {
         clients.push(Client {
             terminal: Terminal::new(&work.tpcc, number, work.seed),
-            session: store.session()?,
+            session: store.session(number)?,
             input_count: 0,
             digest: (work.client_count == 1).then_some(0),
             latencies_us: Default::default(),

@@ -50,11 +50,11 @@ pub(super) struct Setting {
 
 /// A database that is open.
 pub(super) trait Store {
-    /// A client's way to it.
+    /// The way to it of the client of this number.
     ///
     /// # Errors
     /// If the engine refuses.
-    fn session(&self) -> Result<Box<dyn Session + '_>, Failure>;
+    fn session(&self, number: u32) -> Result<Box<dyn Session + '_>, Failure>;
 
     /// The conditions that do not hold, in words.
     ///

@@ -51,7 +51,7 @@ pub(super) fn open(directory: &Path, pool_bytes: u64) -> Result<Box<dyn Store>, 
 }
 
 impl Store for Nandu {
-    fn session(&self) -> Result<Box<dyn Session + '_>, Failure> {
+    fn session(&self, _number: u32) -> Result<Box<dyn Session + '_>, Failure> {
         let (database, counts) = (&self.database, TpccCounts::default());
         Ok(Box::new(NanduSession { database, counts }))
     }

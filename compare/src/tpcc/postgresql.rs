@@ -224,11 +224,11 @@ impl Postgresql {
 }
 
 impl Store for Postgresql {
-    fn session(&self) -> Result<Box<dyn Session + '_>, Failure> {
+    fn session(&self, number: u32) -> Result<Box<dyn Session + '_>, Failure> {
         let connection = Connection::open(self.server.directory())?;
         Ok(match self.calls {
-            Calls::Statements => Box::new(SqlSession::new(PostgresqlClient(connection))),
-            Calls::Functions => Box::new(SqlSession::new(FunctionsClient(connection))),
+            Calls::Statements => Box::new(SqlSession::new(PostgresqlClient(connection), number)),
+            Calls::Functions => Box::new(SqlSession::new(FunctionsClient(connection), number)),
         })
     }
 

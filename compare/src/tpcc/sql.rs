@@ -5,10 +5,18 @@
 
 use super::contender::Session;
 use crate::Failure;
+use nandu_base::Rng;
 use nandu_bench::tpcc::{Input, Output};
+use std::time::Duration;
 
 /// Transactions that are begun again so often find no end.
 const ATTEMPT_COUNT_MAX: u32 = 1000;
+/// After so many clients wait before the next attempt: without that eight of them had a transaction of
+/// PostgreSQL fail a thousand times, each time by another one that was begun again as fast.
+const HASTY_COUNT: u32 = 3;
+/// What they wait then: anything up to this, twice as much with each attempt, up to the most.
+const WAIT_US: u64 = 200;
+const WAIT_US_MAX: u64 = 20_000;
 
 /// What stands for a `$` in a statement.
 #[derive(Clone, Copy, Debug)]
@@ -89,20 +97,35 @@ pub(super) trait Connection: Send {
 pub(super) struct SqlSession<C> {
     connection: C,
     retry_count: u64,
+    /// What waits are drawn from, another one for each client: else those who failed together would be
+    /// back together.
+    rng: Rng,
 }
 
 impl<C> SqlSession<C> {
-    pub(super) const fn new(connection: C) -> Self {
-        Self { connection, retry_count: 0 }
+    /// The session of the client of this number.
+    pub(super) fn new(connection: C, number: u32) -> Self {
+        Self { connection, retry_count: 0, rng: Rng::new(u64::from(number)) }
+    }
+
+    /// Waits before another attempt, if there were many.
+    #[allow(clippy::disallowed_methods, reason = "others are at work in another process meanwhile")]
+    fn give_way(&mut self, attempt_count: u32) {
+        if let Some(longest_us) = longest_wait_us(attempt_count) {
+            std::thread::sleep(Duration::from_micros(self.rng.below(longest_us + 1)));
+        }
     }
 }
 
 impl<C: Connection> Session for SqlSession<C> {
     fn execute(&mut self, input: &Input) -> Result<Output, Failure> {
-        for _ in 0..ATTEMPT_COUNT_MAX {
+        for attempt_count in 1..=ATTEMPT_COUNT_MAX {
             match self.connection.attempt(input) {
                 Ok(output) => return Ok(output),
-                Err(Stop::Again) => self.retry_count += 1,
+                Err(Stop::Again) => {
+                    self.retry_count += 1;
+                    self.give_way(attempt_count);
+                }
                 Err(Stop::Failed(failure)) => return Err(failure),
             }
         }
@@ -112,6 +135,12 @@ impl<C: Connection> Session for SqlSession<C> {
     fn retry_count(&self) -> u64 {
         self.retry_count
     }
+}
+
+/// How long a client waits at most after so many attempts; `None` where it does not.
+fn longest_wait_us(attempt_count: u32) -> Option<u64> {
+    let doublings = attempt_count.checked_sub(HASTY_COUNT)?;
+    Some(WAIT_US_MAX.min(WAIT_US << doublings.min(20)))
 }
 
 /// Whether a transaction changes something.
@@ -177,5 +206,17 @@ impl Row {
             *text = self.text()?;
         }
         Ok(texts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_fails_often_waits_longer_but_not_forever() {
+        let waits = [1, 2, 3, 4, 9, 10, 1000].map(longest_wait_us);
+        let expected = [0, 0, 200, 400, 12_800, 20_000, 20_000];
+        assert_eq!(waits.map(Option::unwrap_or_default), expected);
     }
 }

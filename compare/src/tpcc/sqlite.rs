@@ -206,9 +206,9 @@ fn told(stop: Stop) -> Failure {
 }
 
 impl Store for Sqlite {
-    fn session(&self) -> Result<Box<dyn Session + '_>, Failure> {
+    fn session(&self, number: u32) -> Result<Box<dyn Session + '_>, Failure> {
         let (connection, turn) = (self.connect(self.cache_kib)?, &self.turn);
-        Ok(Box::new(SqlSession::new(SqliteClient { connection, turn })))
+        Ok(Box::new(SqlSession::new(SqliteClient { connection, turn }, number)))
     }
 
     fn broken_conditions(&self, tpcc: &Tpcc) -> Result<Vec<String>, Failure> {

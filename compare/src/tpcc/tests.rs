@@ -116,7 +116,7 @@ fn rows_of_sqlite(connection: &rusqlite::Connection, table: TpccTable) -> Vec<Ve
 /// What a contender answers.
 fn theirs(contender: Contender, directory: &Path) -> Vec<Output> {
     let store = opened(contender, directory, 1);
-    let mut session = store.session().unwrap();
+    let mut session = store.session(0).unwrap();
     let outputs = inputs().iter().map(|input| session.execute(input).unwrap()).collect();
     assert_eq!(session.retry_count(), 0, "{contender:?}");
     drop(session);
