@@ -91,15 +91,25 @@ impl PageDifferential {
     /// How many pages that have no place yet can be written.
     pub(super) fn find_room(&mut self, wanted: u64) -> u64 {
         let Some(free_bytes) = self.io.free_bytes() else { return u64::MAX };
+        let room = self.room_with(free_bytes);
+        self.is_scarce = room < wanted;
+        room
+    }
+
+    /// The same, with what is free on the volume now; where nobody knows that, in the file as it is.
+    fn room_now(&self) -> u64 {
+        self.room_with(self.io.free_bytes().unwrap_or(0))
+    }
+
+    /// The same, where the file may become so many bytes longer.
+    fn room_with(&self, free_bytes: u64) -> u64 {
         let file_bytes = self.io.byte_count(self.file) + free_bytes;
         let count = file_bytes / u64::from(self.settings.segment_bytes);
         let spare = (count / u64::from(SPARE_PART)).max(u64::from(SPARE_COUNT_MIN));
         let kept = self.settings.reserve_segment_count.max(KEPT_COUNT) + OPEN_SEGMENT_COUNT;
         let left = count.saturating_sub(spare + u64::from(kept)) * self.dense_bytes();
         let left = left.saturating_sub(self.table.difference_bytes()) / self.slot_bytes() as u64;
-        let room = left.saturating_sub(self.table.page_count());
-        self.is_scarce = room < wanted;
-        room
+        left.saturating_sub(self.table.page_count())
     }
 
     /// Makes the file longer by a segment; false if there is no room on the volume.
@@ -112,7 +122,7 @@ impl PageDifferential {
                 unless_full(self.io.set_byte_count(self.file, bytes))?;
             }
             if self.io.byte_count(self.file) < bytes {
-                self.is_scarce = true;
+                self.is_scarce = self.room_now() == 0;
                 return Ok(false);
             }
         }
@@ -123,6 +133,8 @@ impl PageDifferential {
     /// Sees to it that segments are there to be written.
     pub(super) fn replenish(&mut self) -> Result<(), StorageError> {
         self.difference_bytes_max = self.find_difference_bytes_max();
+        // Pages may have gone since, or differentials: who only changes pages asks for no room.
+        self.is_scarce = self.is_scarce && self.room_now() == 0;
         self.prune();
         self.give_back()?;
         if self.notes.count() > NOTE_COUNT_MAX + self.segments.count() as usize
@@ -158,9 +170,7 @@ impl PageDifferential {
             if self.segments.count() < self.segment_count_max() && self.grow()? {
                 continue;
             }
-            let dense_bytes = to_u32(self.dense_bytes());
-            let victim = self.segments.emptiest(dense_bytes - dense_bytes / GAIN_PART);
-            match victim.filter(|_| victims_left > 0) {
+            match self.find_victim().filter(|_| victims_left > 0) {
                 Some(victim) => {
                     self.clean(victim)?;
                     cleaned_count += 1;
@@ -174,6 +184,15 @@ impl PageDifferential {
             }
             victims_left = victims_left.saturating_sub(1);
         }
+    }
+
+    /// The segment where cleaning gains most, if that is worth it.
+    fn find_victim(&self) -> Option<u32> {
+        let dense_bytes = to_u32(self.dense_bytes());
+        // What is moved may take another summary, and leave less than a page behind it.
+        let least_gain = to_u32(self.slot_bytes() as u64) + self.sector_bytes;
+        let gain_bytes = (dense_bytes / GAIN_PART).max(least_gain);
+        self.segments.emptiest(dense_bytes - gain_bytes)
     }
 
     /// Drops notes of what no segment has any more.

@@ -129,8 +129,8 @@ pub struct PageDifferential {
     last_claim: u64,
     /// The same of the last write that is durable itself.
     claimed_sequence: u64,
-    /// Writes from the first to the last never were, which is to be noted.
-    voids: Vec<(u64, u64)>,
+    /// Writes from the first to the last never were, which is to be noted; none among them counts.
+    void: Option<(u64, u64)>,
     /// The segments were looked through for notes to drop since one was opened.
     is_pruned: bool,
     /// Segments beyond those that there may be, since cleaning gained nothing.
@@ -196,7 +196,7 @@ impl PageDifferential {
             durable_sequence: 0,
             last_claim: 0,
             claimed_sequence: 0,
-            voids: Vec::new(),
+            void: None,
             is_pruned: false,
             crowd_count: 0,
             is_scarce: false,
@@ -330,9 +330,13 @@ impl PageDifferential {
 
     /// Sees to it that one more flash page goes with what was gathered.
     fn make_room_in_batch(&mut self) -> Result<(), StorageError> {
-        let bytes =
-            self.batch.sealed_bytes(self.slot_bytes(), 1 + self.voids.len(), self.sector_bytes);
-        let room = self.position.map_or(u64::MAX, |it| self.room_behind(it));
+        let void_count = usize::from(self.void.is_some());
+        let bytes = self.batch.sealed_bytes(self.slot_bytes(), 1 + void_count, self.sector_bytes);
+        // What is gathered and does not fit behind the last write begins another segment, and fills what
+        // a write may have there.
+        let gathered_bytes = self.batch.sealed_bytes(0, void_count, self.sector_bytes);
+        let room = self.position.map(|it| self.room_behind(it));
+        let room = room.filter(|&room| gathered_bytes <= room).unwrap_or(u64::MAX);
         let room = room.min(u64::from(self.settings.write_bytes));
         if bytes <= room || self.batch.is_empty() {
             return Ok(());
@@ -370,7 +374,7 @@ impl PageDifferential {
             self.batch = gathered;
             answer?;
         }
-        for (from, to) in self.voids.clone() {
+        if let Some((from, to)) = self.void {
             self.batch.push_void(from, to);
         }
         let length = self.batch.sealed_bytes(0, 0, self.sector_bytes);
@@ -390,7 +394,9 @@ impl PageDifferential {
             // It may be there or not: the next write says that it never was.
             self.segments.spoil(position.segment, sequence);
             self.position = None;
-            self.voids.push((sequence, sequence));
+            // None was written since the first of those that failed.
+            let first = self.void.map_or(sequence, |(first, _)| first);
+            self.void = Some((first, sequence));
             return Err(error);
         }
         let end = position.offset + to_u32(length);
@@ -400,7 +406,7 @@ impl PageDifferential {
         self.last_sequence = sequence;
         self.told_sequence = sequence;
         self.last_claim = header.durable_sequence;
-        self.voids.clear();
+        self.void = None;
         self.counters.write_count += 1;
         self.counters.segment_bytes_written += length;
         let changes = std::mem::take(&mut self.batch).changes;
@@ -650,10 +656,11 @@ impl Propagation for PageDifferential {
             self.counters.flush_count += 1;
         }
         unless_full(self.replenish())?;
-        self.buffer.truncate(file, first.page);
         let stamp = self.next_stamp();
         self.batch.push_cut(first, stamp, false);
         self.write_batch(0)?;
+        // Only now: where that failed, nothing is cut off, and what waits is the newest that there is.
+        self.buffer.truncate(file, first.page);
         if first.page == 1 { self.flush() } else { Ok(()) }
     }
 

@@ -12,6 +12,8 @@
 //! 4. What counted once more is durable before anything is written.
 //! 5. Opening ends with a write that tells of the opening, and of the writes that did not count: none of
 //!    them does later.
+//! 6. A summary that the medium cannot read is none, unless the write that follows the last may have it:
+//!    nobody knows then what was synced, and nothing is opened. Where what it had is missing, that is told.
 
 use super::differential::differentials_of;
 use super::map::Difference;
@@ -22,7 +24,11 @@ use crate::StorageError;
 use crate::error::unless_full;
 use crate::propagation::Media;
 use nandu_base::to_u32;
+use nandu_device::{DeviceError, IoBuffer};
 use std::collections::BTreeMap;
+
+/// Neither writes nor openings are ever as many, so that no number behind them passes the last.
+const NUMBER_MAX: u64 = 1 << 62;
 
 /// A write as it was found.
 #[derive(Debug)]
@@ -41,6 +47,10 @@ struct Survey {
     era: u64,
     /// The last write that any of them says to be durable.
     claim: u64,
+    /// The first byte that the medium could not read, and what it answered.
+    unreadable: Option<(u64, DeviceError)>,
+    /// The same of all places where the summary of a write could have been.
+    gaps: Vec<(u64, DeviceError)>,
 }
 
 impl PageDifferential {
@@ -60,25 +70,26 @@ impl PageDifferential {
         let mut opened = Self::assemble(io, settings, file);
         let mut survey = opened.survey()?;
         let last = opened.follow(&survey)?;
+        opened.check_gaps(&survey, last)?;
         opened.drop_void(&mut survey, last);
-        opened.fill_table(&survey)?;
+        opened.fill_table(&mut survey)?;
         let state = survey.found.iter().find(|it| it.summary.header.sequence == last);
         let state = state.map(|found| found.summary.header.state);
         if state != Some(opened.table.state()) {
             let what = format!("write {last} left other pages than are found");
-            return Err(corrupt(&what));
+            return Err(survey.corrupt(&what));
         }
         if survey.claim > last {
             let what =
                 format!("write {} is unreadable, yet a later one says it is durable", survey.claim);
-            return Err(corrupt(&what));
+            return Err(survey.corrupt(&what));
         }
         opened.counters.recovered_write_count = survey.found.len() as u64;
         opened.segments.settle(survey.claim);
         opened.era = survey.era + 1;
         opened.clock = survey.clock;
         if survey.clock > last {
-            opened.voids.push((last + 1, survey.clock));
+            opened.void = Some((last + 1, survey.clock));
         }
         (opened.last_sequence, opened.told_sequence) = (last, last);
         (opened.last_claim, opened.claimed_sequence) = (survey.claim, survey.claim);
@@ -115,7 +126,7 @@ impl PageDifferential {
         let mut offset = 0;
         let mut before: Option<(u64, u64, u64)> = None;
         while offset < segment_bytes {
-            let Some(summary) = self.read_summary_at(start, offset)? else { break };
+            let Some(summary) = self.read_summary_at(start, offset, survey)? else { break };
             let header = summary.header;
             let follows = match before {
                 None => header.opened_at == header.sequence,
@@ -127,6 +138,7 @@ impl PageDifferential {
                 break;
             }
             check_sizes(&self.settings, &summary)?;
+            check_numbers(&summary, start + u64::from(offset))?;
             before = Some((header.era, header.opened_at, header.sequence));
             survey.note(&summary);
             survey.found.push(Found { summary, start: start + u64::from(offset) });
@@ -148,24 +160,64 @@ impl PageDifferential {
         if left == 0 {
             return Ok(());
         }
-        let bytes = transfer::read(&self.io, self.file, start + u64::from(offset), left)?;
+        let bytes = self.read_what_can_be(start + u64::from(offset), left, survey)?;
         for at in (0..left).step_by(self.sector_bytes as usize) {
             let summary = read_summary(&bytes[at..]);
-            if let Some(summary) = summary.filter(|it| it.header.segment == segment) {
+            let says = |it: &Summary| it.header.segment == segment && has_sound_numbers(it);
+            if let Some(summary) = summary.filter(says) {
                 survey.note(&summary);
             }
         }
         Ok(())
     }
 
-    fn read_summary_at(&self, start: u64, offset: u32) -> Result<Option<Summary>, StorageError> {
+    /// Reads some of the file, with zeros for sectors that the medium cannot read.
+    fn read_what_can_be(
+        &self,
+        at: u64,
+        bytes: usize,
+        survey: &mut Survey,
+    ) -> Result<IoBuffer, StorageError> {
+        if let Ok(all) = unless_unreadable(transfer::read(&self.io, self.file, at, bytes))? {
+            return Ok(all);
+        }
+        let sector_bytes = self.sector_bytes as usize;
+        let mut all = transfer::buffer(&self.io, bytes);
+        for start in (0..bytes).step_by(sector_bytes) {
+            let at = at + start as u64;
+            match unless_unreadable(transfer::read(&self.io, self.file, at, sector_bytes))? {
+                Ok(sector) => all[start..start + sector_bytes].copy_from_slice(&sector),
+                Err(error) => _ = survey.unreadable.get_or_insert((at, error)),
+            }
+        }
+        Ok(all)
+    }
+
+    /// Reads where the summary of a write may be; `None` if the medium cannot, which is noted.
+    fn read_front(
+        &self,
+        at: u64,
+        bytes: usize,
+        survey: &mut Survey,
+    ) -> Result<Option<IoBuffer>, StorageError> {
+        let read = unless_unreadable(transfer::read(&self.io, self.file, at, bytes))?;
+        let noted = read.map_err(|error| survey.gaps.push((at, error)));
+        Ok(noted.ok())
+    }
+
+    fn read_summary_at(
+        &self,
+        start: u64,
+        offset: u32,
+        survey: &mut Survey,
+    ) -> Result<Option<Summary>, StorageError> {
         let left = (self.settings.segment_bytes - offset) as usize;
         let first_bytes = HEADER_BYTES.next_multiple_of(self.sector_bytes as usize);
         if left < first_bytes {
             return Ok(None);
         }
         let at = start + u64::from(offset);
-        let first = transfer::read(&self.io, self.file, at, first_bytes)?;
+        let Some(first) = self.read_front(at, first_bytes, survey)? else { return Ok(None) };
         let Some(bytes) = summary_bytes(&first).filter(|&bytes| bytes <= left) else {
             return Ok(None);
         };
@@ -173,7 +225,8 @@ impl PageDifferential {
             read_summary(&first)
         } else {
             let bytes = bytes.next_multiple_of(self.sector_bytes as usize);
-            read_summary(&transfer::read(&self.io, self.file, at, bytes)?)
+            let all = self.read_front(at, bytes, survey)?;
+            all.and_then(|all| read_summary(&all))
         };
         let fits = |it: &Summary| {
             let byte_count = it.header.byte_count;
@@ -204,9 +257,25 @@ impl PageDifferential {
             }
         }
         match last {
-            0 => Err(corrupt("there is no write that is whole")),
+            0 => Err(survey.corrupt("there is no write that is whole")),
             last => Ok(last),
         }
+    }
+
+    /// Refuses what is unreadable where a write may begin that follows the last: behind it in its segment, or
+    /// at the start of one. Any other segment was left when the last was written.
+    fn check_gaps(&self, survey: &Survey, last: u64) -> Result<(), StorageError> {
+        let found = survey.found.iter().find(|it| it.summary.header.sequence == last);
+        let segment_of_last = found.map(|found| self.segments.of(found.start));
+        let may_follow = |at: u64| {
+            let is_start = at.is_multiple_of(u64::from(self.settings.segment_bytes));
+            is_start || Some(self.segments.of(at)) == segment_of_last
+        };
+        let Some((at, error)) = survey.gaps.iter().find(|(at, _)| may_follow(*at)) else {
+            return Ok(());
+        };
+        let what = format!("{error}, and what was written last may be there; try again, or");
+        Err(corrupt(format!("the file {SEGMENTS_FILE} at byte {at}"), &what))
     }
 
     /// Whether all flash pages of a write are as they were written.
@@ -247,7 +316,8 @@ impl PageDifferential {
         survey.found = counted;
     }
 
-    fn fill_table(&mut self, survey: &Survey) -> Result<(), StorageError> {
+    fn fill_table(&mut self, survey: &mut Survey) -> Result<(), StorageError> {
+        let mut unreadable = None;
         self.fill_notes(survey);
         for (found, entry) in survey.entries().filter(|(_, entry)| entry.kind == EntryKind::Base) {
             if !self.notes.is_gone(entry.page(), entry.stamp) {
@@ -257,19 +327,29 @@ impl PageDifferential {
         }
         let differentials = |entry: &Entry| entry.kind == EntryKind::Differentials;
         for (found, entry) in survey.entries().filter(|(_, entry)| differentials(entry)) {
-            let bytes = self.read_flash_page(found, entry)?;
-            if crc32c::crc32c(&bytes) != entry.sum {
-                // If any of it is needed, the state tells.
-                continue;
-            }
             let flash_page = found.start + u64::from(entry.start);
-            for it in differentials_of(&bytes) {
+            let bytes = match unless_unreadable(self.read_flash_page(found, entry))? {
+                Ok(bytes) if crc32c::crc32c(&bytes) == entry.sum => bytes,
+                // If any of it is needed, the state tells.
+                Ok(_) => continue,
+                Err(error) => {
+                    unreadable.get_or_insert((flash_page, error));
+                    continue;
+                }
+            };
+            // Damage that has the right sum, too, changes no page.
+            let sequence = found.summary.header.sequence;
+            let is_sound = |it: &super::differential::Found<'_>| {
+                it.base_stamp < it.stamp && it.stamp < sequence
+            };
+            for it in differentials_of(&bytes).filter(is_sound) {
                 let record_bytes = to_u32(it.record.len() as u64);
                 let at = Location::new(flash_page + it.at as u64, record_bytes, false);
                 let difference = Difference { at, flash_page, stamp: it.stamp };
                 self.apply_difference(it.address, it.base_stamp, difference, 0);
             }
         }
+        survey.unreadable = survey.unreadable.take().or(unreadable);
         Ok(())
     }
 
@@ -305,6 +385,17 @@ impl Survey {
         self.claim = self.claim.max(header.durable_sequence);
     }
 
+    /// What is damaged, and where nothing can be read, if that is so anywhere.
+    fn corrupt(&self, what: &str) -> StorageError {
+        let file = format!("the file {SEGMENTS_FILE}");
+        match self.gaps.first().or(self.unreadable.as_ref()) {
+            None => corrupt(file, &format!("{what};")),
+            Some((at, error)) => {
+                corrupt(format!("{file} at byte {at}"), &format!("{error}, and {what};"))
+            }
+        }
+    }
+
     fn entries(&self) -> impl Iterator<Item = (&Found, &Entry)> {
         self.found.iter().flat_map(|found| {
             let entries = found.summary.entries.iter();
@@ -327,7 +418,33 @@ fn check_sizes(settings: &PageDifferentialSettings, summary: &Summary) -> Result
     Ok(())
 }
 
-fn corrupt(what: &str) -> StorageError {
-    let place = format!("the file {SEGMENTS_FILE}");
-    StorageError::Corrupt { place, what: format!("{what}; restore the database from a copy") }
+fn has_sound_numbers(summary: &Summary) -> bool {
+    // Of a summary that was read no other number is above these.
+    summary.header.era.max(summary.header.sequence) < NUMBER_MAX
+}
+
+fn check_numbers(summary: &Summary, at: u64) -> Result<(), StorageError> {
+    if has_sound_numbers(summary) {
+        return Ok(());
+    }
+    let place = format!("the file {SEGMENTS_FILE} at byte {at}");
+    let (sequence, era) = (summary.header.sequence, summary.header.era);
+    Err(corrupt(place, &format!("nobody wrote so often: write {sequence} of opening {era};")))
+}
+
+/// What was read, or why the medium could not; other errors stay errors.
+fn unless_unreadable<T>(
+    answer: Result<T, StorageError>,
+) -> Result<Result<T, DeviceError>, StorageError> {
+    match answer {
+        Ok(read) => Ok(Ok(read)),
+        Err(StorageError::Device { error: error @ DeviceError::Media { .. }, .. }) => {
+            Ok(Err(error))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn corrupt(place: String, what: &str) -> StorageError {
+    StorageError::Corrupt { place, what: format!("{what} restore the database from a copy") }
 }

@@ -1,7 +1,9 @@
 //! The segments of the file, by what can be done with each.
 //!
 //! ```text
-//!   free ─ opened ─► open ─ left ─► closed ─ nothing is live, and that is known ─► free
+//!   free ─ opened ─► open ─ left, or a write failed ─► closed ─ nothing is live, and that is known ─► free
+//!     ▲                └─ its first write failed ─┐
+//!     └────────────────────────────────────────────┘
 //! ```
 //!
 //! 1. A segment has as many live bytes as the base pages and differentials that the table of pages
@@ -22,8 +24,6 @@ pub(super) enum SegmentState {
     Open,
     /// It is written.
     Closed,
-    /// A write failed there: it is not written again before the next opening.
-    Bad,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +36,8 @@ pub(super) struct Segment {
     pub(super) note_count: u32,
     /// Behind the last write there, and not before the last that took something away.
     changed_at: u64,
+    /// The sequence of the last write that failed there; 0 if none did.
+    failed_at: u64,
     /// Cleaning copied what was live.
     pub(super) is_picked: bool,
 }
@@ -44,10 +46,18 @@ pub(super) struct Segment {
 pub(super) struct Segments {
     segment_bytes: u32,
     segments: Vec<Segment>,
-    /// By when they were opened.
+    /// By their turns.
     free: BTreeSet<(u64, u32)>,
     /// Closed ones where nothing is live.
     empty: BTreeSet<u32>,
+}
+
+impl Segment {
+    /// Free segments are opened by their turns: that which was opened longest ago first, and one where a
+    /// write failed behind all others.
+    fn turn(&self) -> u64 {
+        self.opened_at.max(self.failed_at)
+    }
 }
 
 impl Segments {
@@ -88,6 +98,7 @@ impl Segments {
             live_bytes: 0,
             note_count: 0,
             changed_at: if last_sequence == 0 { 0 } else { last_sequence + 1 },
+            failed_at: 0,
             is_picked: false,
         });
         self.free.insert((opened_at, index));
@@ -101,13 +112,13 @@ impl Segments {
             let is_empty = segment.live_bytes == 0 && segment.note_count == 0;
             if !is_empty || segment.changed_at > claimed_sequence {
                 segment.state = SegmentState::Closed;
-                self.free.remove(&(segment.opened_at, index));
+                self.free.remove(&(segment.turn(), index));
                 self.note_if_empty(index);
             }
         }
     }
 
-    /// Opens the free segment that was opened longest ago, unless no more than `kept_count` are free.
+    /// Opens the free segment whose turn it is, unless no more than `kept_count` are free.
     pub(super) fn open(&mut self, kept_count: u32) -> Option<u32> {
         if self.free_count() <= kept_count {
             return None;
@@ -136,12 +147,20 @@ impl Segments {
         self.note_if_empty(index);
     }
 
-    /// The write of that sequence failed there, and may be there or not.
+    /// The write of that sequence failed there, and may be there or not: nothing is written behind it. If it
+    /// was the first of the segment, that is as free as it was; what it had before may be there, too.
     pub(super) fn spoil(&mut self, index: u32, sequence: u64) {
         let segment = &mut self.segments[index as usize];
-        segment.state = SegmentState::Bad;
+        segment.failed_at = sequence;
         if segment.opened_at == 0 {
             segment.opened_at = sequence;
+        }
+        if segment.used_bytes == 0 {
+            segment.state = SegmentState::Free;
+            self.free.insert((segment.turn(), index));
+        } else {
+            segment.changed_at = segment.changed_at.max(sequence + 1);
+            self.close(index);
         }
     }
 
@@ -199,7 +218,7 @@ impl Segments {
             let is_needed = segment.changed_at > claimed_sequence;
             if !is_needed {
                 segment.state = SegmentState::Free;
-                free.insert((segment.opened_at, index));
+                free.insert((segment.turn(), index));
             }
             is_needed
         });
@@ -236,7 +255,7 @@ impl Segments {
         let Some(last) = self.segments.last() else { return false };
         let is_cut = self.count() > count_max && last.state == SegmentState::Free;
         if is_cut {
-            self.free.remove(&(last.opened_at, self.count() - 1));
+            self.free.remove(&(last.turn(), self.count() - 1));
             self.segments.pop();
         }
         is_cut
@@ -261,7 +280,7 @@ impl Segments {
             assert_eq!(segment.live_bytes, live_bytes, "invariant 1: segment {index}");
             assert_eq!(segment.note_count, note_count, "invariant 1: segment {index}");
             let is_free = segment.state == SegmentState::Free;
-            assert_eq!(is_free, self.free.contains(&(segment.opened_at, index)));
+            assert_eq!(is_free, self.free.contains(&(segment.turn(), index)));
             assert!(!is_free || live_bytes == 0 && note_count == 0, "invariant 2: {index}");
             let is_empty = segment.state == SegmentState::Closed && live_bytes + note_count == 0;
             assert_eq!(is_empty, self.empty.contains(&index), "empty segments are known");

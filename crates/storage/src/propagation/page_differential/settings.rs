@@ -19,7 +19,7 @@ pub struct PageDifferentialSettings {
     /// A page whose differential has more bytes than this, with what is told of it, is written as a new
     /// base page; at most a page. The paper measures 256 and 2048.
     pub difference_bytes_max: u32,
-    /// Bytes of a segment, the unit of cleaning: a power of two from 4 pages to 64 MiB.
+    /// Bytes of a segment, the unit of cleaning: a power of two from 16 pages to 64 MiB.
     pub segment_bytes: u32,
     /// Bytes that are gathered for one write, at most a segment.
     pub write_bytes: u32,
@@ -49,6 +49,9 @@ impl Default for PageDifferentialSettings {
 
 /// A smaller differential does not hold what is told of it and one change.
 const DIFFERENCE_BYTES_MIN: u32 = 64;
+/// Of a segment of fewer pages cleaning gains nothing where a volume is full: what it moves takes a summary
+/// and the rest of a segment, a page or so each.
+const SEGMENT_PAGE_COUNT_MIN: u32 = 16;
 /// With less to spare cleaning gains next to nothing.
 const SPARE_PERCENT_MIN: u32 = 10;
 /// Fewest segments in reserve.
@@ -76,7 +79,7 @@ impl PageDifferentialSettings {
         let mut rng = Rng::for_part(seed, "differentials");
         let mut one_of = |choices: &[u32]| choices[to_index(rng.below(choices.len() as u64))];
         let write_pages = one_of(&[4, 4, 8]);
-        let segment_pages = write_pages * one_of(&[1, 2, 4]);
+        let segment_pages = (write_pages * one_of(&[1, 2, 4])).max(SEGMENT_PAGE_COUNT_MIN);
         Self {
             page_bytes,
             difference_bytes_max: one_of(&[128, 256, 256, page_bytes / 2]),
@@ -116,6 +119,13 @@ impl PageDifferentialSettings {
         check_page_bytes(self.page_bytes)?;
         let Self { page_bytes, segment_bytes, write_bytes, difference_bytes_max, .. } = *self;
         check_segments((page_bytes, sector_bytes), segment_bytes, write_bytes)?;
+        let least = SEGMENT_PAGE_COUNT_MIN * self.slot_bytes(sector_bytes);
+        if segment_bytes < least {
+            return invalid(format!(
+                "segment_bytes {segment_bytes} is less than {SEGMENT_PAGE_COUNT_MIN} pages, so cleaning \
+                 would gain nothing; choose {least} or more"
+            ));
+        }
         if !(DIFFERENCE_BYTES_MIN..=page_bytes).contains(&difference_bytes_max) {
             return invalid(format!(
                 "difference_bytes_max {difference_bytes_max} is not from {DIFFERENCE_BYTES_MIN} to a \
@@ -159,7 +169,7 @@ mod tests {
         for seed in 0..100 {
             PageDifferentialSettings::small(1024, seed).check(512).unwrap();
         }
-        let mut bad = vec![PageDifferentialSettings::default(); 10];
+        let mut bad = vec![PageDifferentialSettings::default(); 11];
         bad[0].page_bytes = 1000;
         bad[1].segment_bytes = 3 << 19;
         bad[2].segment_bytes = 8192;
@@ -170,6 +180,7 @@ mod tests {
         bad[7].difference_bytes_max = 63;
         bad[8].difference_bytes_max = 4097;
         (bad[9].spare_segment_count, bad[9].reserve_segment_count) = (100_001, 100_000);
+        (bad[10].segment_bytes, bad[10].write_bytes) = (8 * 4096, 8 * 4096);
         for settings in bad {
             let answer = settings.check(512);
             assert!(matches!(answer, Err(StorageError::InvalidSetting { .. })), "{settings:?}");

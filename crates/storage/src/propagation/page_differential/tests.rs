@@ -15,6 +15,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+mod faults;
 mod room;
 
 type Disk = SharedDevice<FaultyDevice<MemoryDevice>>;

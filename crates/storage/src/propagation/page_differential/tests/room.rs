@@ -68,3 +68,38 @@ fn on_a_full_volume_pages_that_are_there_are_changed_and_others_refused() {
     bench.reopen().unwrap();
     bench.check();
 }
+
+#[test]
+fn where_the_file_cannot_grow_changes_stay_differentials_while_there_is_room() {
+    // It should have four times as much to spare, which the volume has not.
+    let settings =
+        PageDifferentialSettings { difference_bytes_max: 256, spare_percent: 400, ..small() };
+    let mut bench = Bench::new(disk(1024), settings);
+    let page_count = 200;
+    for first in (1..=page_count).step_by(8) {
+        let addresses: Vec<PageAddress> = (first..first + 8).map(|it| page(1, it)).collect();
+        bench.write(&addresses).unwrap();
+    }
+    let mut rng = Rng::new(3);
+    rewrite(&mut bench, &mut rng, page_count, 500);
+    let pdl = &bench.propagation;
+    assert!(pdl.segments.count() < pdl.segment_count_max(), "the volume is what ends it");
+    let before = pdl.counters().difference_count;
+    rewrite(&mut bench, &mut rng, page_count, 500);
+    let difference_count = bench.propagation.counters().difference_count - before;
+    assert!(difference_count > 500, "{difference_count} differentials");
+    bench.check();
+}
+
+#[test]
+fn what_does_not_fit_behind_the_last_write_is_one_write_in_another_segment() {
+    let mut bench = Bench::new(disk(4096), small());
+    let before = bench.propagation.counters().write_count;
+    // Three writes of a summary and four pages leave a sector of sixteen.
+    for first in (1..=120).step_by(4) {
+        let addresses: Vec<PageAddress> = (first..first + 4).map(|it| page(1, it)).collect();
+        bench.write(&addresses).unwrap();
+    }
+    assert_eq!(bench.propagation.counters().write_count - before, 30);
+    bench.check();
+}
