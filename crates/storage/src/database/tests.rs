@@ -479,6 +479,7 @@ fn files_of_the_engine_are_not_taken_for_tables_that_nobody_knows() {
         (PropagationKind::InPlace, TornPages::LogImages),
         (PropagationKind::InPlace, TornPages::DoubleWrite),
         (PropagationKind::LogStructured, TornPages::Trust),
+        (PropagationKind::PageDifferential, TornPages::Trust),
     ];
     for (propagation, torn_pages) in ways {
         let settings = Settings { propagation: propagation.into(), torn_pages, ..settings() };

@@ -31,7 +31,7 @@ struct Trail {
     uncertain: Option<State>,
 }
 
-fn ways() -> [Settings; 3] {
+fn ways() -> [Settings; 4] {
     let way = |propagation, torn_pages| Settings {
         page_bytes: 512,
         pool_bytes: 24 << 10,
@@ -45,6 +45,7 @@ fn ways() -> [Settings; 3] {
         way(PropagationKind::InPlace, TornPages::LogImages),
         way(PropagationKind::InPlace, TornPages::DoubleWrite),
         way(PropagationKind::LogStructured, TornPages::Trust),
+        way(PropagationKind::PageDifferential, TornPages::Trust),
     ]
 }
 

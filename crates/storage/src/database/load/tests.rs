@@ -31,11 +31,12 @@ fn settings(propagation: PropagationKind, torn_pages: TornPages) -> Settings {
     }
 }
 
-fn ways() -> [Settings; 3] {
+fn ways() -> [Settings; 4] {
     [
         settings(PropagationKind::InPlace, TornPages::LogImages),
         settings(PropagationKind::InPlace, TornPages::DoubleWrite),
         settings(PropagationKind::LogStructured, TornPages::Trust),
+        settings(PropagationKind::PageDifferential, TornPages::Trust),
     ]
 }
 

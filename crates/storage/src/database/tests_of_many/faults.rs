@@ -12,7 +12,7 @@
 use super::histories::{Actor, Event, State, state_of, step};
 use super::*;
 use crate::engine::TornPages;
-use crate::propagation::PropagationKind;
+use crate::propagation::{PropagationKind, PropagationSettings};
 use nandu_device::{Failure, FaultPlan, UnflushedFate};
 
 /// Histories in the gate.
@@ -219,16 +219,16 @@ fn plan(device: &TestDevice, rng: &mut Rng) -> (FaultPlan, bool) {
 }
 
 fn settings_of(rng: &mut Rng) -> Settings {
-    let propagation = match rng.below(3) {
-        0 => PropagationKind::LogStructured,
-        _ => PropagationKind::InPlace,
+    let propagation = match rng.below(4) {
+        0 => PropagationKind::LogStructured.into(),
+        1 => PropagationSettings::small(PropagationKind::PageDifferential, 512, rng.next_u64()),
+        _ => PropagationKind::InPlace.into(),
     };
     let torn_pages = match rng.below(2) {
         0 => TornPages::LogImages,
         _ => TornPages::DoubleWrite,
     };
     let version_bytes = if rng.below(3) == 0 { 8 << 10 } else { 16 << 20 };
-    let propagation = propagation.into();
     Settings { propagation, torn_pages, version_bytes, checkpoint_bytes: 16 << 10, ..settings() }
 }
 

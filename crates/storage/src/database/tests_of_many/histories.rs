@@ -8,7 +8,7 @@
 //! 4. After a crash there is what was committed and nothing else.
 
 use super::*;
-use crate::propagation::PropagationKind;
+use crate::propagation::{PropagationKind, PropagationSettings};
 use nandu_base::Rng;
 use proptest::prelude::{ProptestConfig, proptest};
 
@@ -278,7 +278,11 @@ impl Life<'_> {
 /// Runs a history; `version_bytes` may be too few for the snapshots.
 fn history(seed: u64, step_count: u32, version_bytes: u64, propagation: PropagationKind) {
     let rng = &mut Rng::new(seed);
-    let propagation = propagation.into();
+    let propagation = match propagation {
+        // Small, so that it cleans.
+        PropagationKind::PageDifferential => PropagationSettings::small(propagation, 512, seed),
+        _ => propagation.into(),
+    };
     let settings = Settings { version_bytes, propagation, ..settings() };
     let device = device();
     let mut database = create(&device, &settings);
@@ -300,11 +304,14 @@ fn history(seed: u64, step_count: u32, version_bytes: u64, propagation: Propagat
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 36, ..ProptestConfig::default() })]
     #[test]
-    fn histories_hold_for_any_seed(seed: u64, segments: bool, tight: bool) {
-        let propagation =
-            if segments { PropagationKind::LogStructured } else { PropagationKind::InPlace };
+    fn histories_hold_for_any_seed(seed: u64, kind in 0_usize..3, tight: bool) {
+        let propagation = [
+            PropagationKind::InPlace,
+            PropagationKind::LogStructured,
+            PropagationKind::PageDifferential,
+        ][kind];
         history(seed, 600, if tight { 8 << 10 } else { 16 << 20 }, propagation);
     }
 }
