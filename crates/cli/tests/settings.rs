@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// What fixes others: where pages are appended, none is torn; and what has settings of its own for them.
 const OF_OTHERS: &str = "propagation";
-const OTHERS: [&str; 2] = ["log_structured", "page_differential"];
+const OTHERS: [&str; 3] = ["log_structured", "page_differential", "in_page_logging"];
 
 /// What is chosen at each opening and kept nowhere; that it is heard `bench::a_log_lies_where_…` sees.
 const OF_OPENINGS: &str = "log_writing";
@@ -98,7 +98,10 @@ fn commands_that_open_a_database_reach_what_does_not_stay() {
         let output = run(directory, &["db", "check", "shop", &set]);
         let stays = ["page_bytes", "propagation", "torn_pages", "log_bytes"]
             .contains(&name.as_str())
-            || name.ends_with(".segment_bytes");
+            || name.ends_with(".segment_bytes")
+            || ["erase_blocks_per_unit", "log_region_bytes", "log_sector_bytes"]
+                .iter()
+                .any(|it| name.strip_suffix(it) == Some("in_page_logging."));
         let (code, said) = (output.status.code(), stderr(&output));
         assert_eq!(code, Some(if stays { 2 } else { 0 }), "{set}: {said}");
         assert_eq!(said.contains("was made with another value, which stays"), stays, "{said}");

@@ -48,8 +48,9 @@ pub use nandu_storage::pax::SPAN_PAGES_MAX;
 pub use nandu_storage::pool::{PoolCounters, ReplacementKind};
 pub use nandu_storage::propagation::log_structured::{PagePacking, SegmentVictimKind};
 pub use nandu_storage::propagation::{
-    ChangedRanges, LogStructuredSettings, MediumKind, OtherMedium, PageDifferentialSettings,
-    PageWatch, PageWrite, PropagationConfig, PropagationKind, PropagationSettings,
+    ChangedRanges, InPageLoggingSettings, LogStructuredSettings, MediumKind, OtherMedium,
+    PageDifferentialSettings, PageWatch, PageWrite, PropagationConfig, PropagationKind,
+    PropagationSettings,
 };
 pub use nandu_storage::sqlite::{FillFactor, RecordColumns, RecordView, Value, ValueRef, real_in};
 pub use nandu_storage::volume::{DeviceVolume, Volume};

@@ -96,7 +96,7 @@ fn a_queue_that_nobody_has_is_refused() {
 
 #[test]
 fn a_closed_database_is_read_where_nothing_can_be_written() {
-    for &propagation in PropagationKind::ALL {
+    for propagation in PropagationKind::all_on_data_alone() {
         let place = tempfile::tempdir().unwrap();
         let directory = place.path().join("shop");
         make(&directory, &options(propagation, false)).close().unwrap();
@@ -149,7 +149,7 @@ fn restore(directory: &Path, files: &BTreeMap<String, Vec<u8>>) {
 #[test]
 fn a_file_that_was_cut_off_is_named_or_was_not_needed() {
     let mut refused = std::collections::BTreeSet::new();
-    let ways = PropagationKind::ALL.iter().flat_map(|&kind| [(kind, true), (kind, false)]);
+    let ways = PropagationKind::all_on_data_alone().flat_map(|kind| [(kind, true), (kind, false)]);
     for (propagation, is_closed) in ways {
         let place = tempfile::tempdir().unwrap();
         let directory = place.path().join("shop");

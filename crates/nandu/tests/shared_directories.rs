@@ -192,7 +192,7 @@ fn copy_beside(part: &str, kind: PropagationKind, copy_count: u32) -> Tally {
 
 #[test]
 fn a_copy_of_a_database_that_is_written_meanwhile_is_refused() {
-    for &kind in PropagationKind::ALL {
+    for kind in PropagationKind::all_on_data_alone() {
         let tally = copy_beside("writes", kind, 8);
         assert_eq!((tally.refused, tally.told, tally.whole), (8, 0, 0), "{kind:?}");
     }
@@ -200,7 +200,7 @@ fn a_copy_of_a_database_that_is_written_meanwhile_is_refused() {
 
 #[test]
 fn a_copy_of_a_database_that_is_opened_and_closed_meanwhile_is_of_one_moment_or_refused() {
-    for &kind in PropagationKind::ALL {
+    for kind in PropagationKind::all_on_data_alone() {
         let tally = copy_beside("opens", kind, 16);
         assert!(tally.refused > 0, "{kind:?}: {tally:?}");
     }
@@ -208,7 +208,7 @@ fn a_copy_of_a_database_that_is_opened_and_closed_meanwhile_is_of_one_moment_or_
 
 #[test]
 fn a_copy_of_what_is_closed_is_a_database_and_one_of_a_crash_if_somebody_says_so() {
-    for &kind in PropagationKind::ALL {
+    for kind in PropagationKind::all_on_data_alone() {
         let place = tempfile::tempdir().unwrap();
         let directory = place.path().join("shop");
         let (changing, reading) = (options(kind, false), options(kind, true));
@@ -314,7 +314,7 @@ fn one_process_writes_or_several_read_and_who_comes_too_late_is_told_of_whom() {
 #[test]
 fn a_file_that_is_missing_is_named() {
     for (kind, is_closed) in
-        PropagationKind::ALL.iter().flat_map(|&kind| [(kind, true), (kind, false)])
+        PropagationKind::all_on_data_alone().flat_map(|kind| [(kind, true), (kind, false)])
     {
         let place = tempfile::tempdir().unwrap();
         let directory = place.path().join("shop");

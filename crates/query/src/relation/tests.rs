@@ -88,9 +88,8 @@ fn execution(tables: &Tables, reads_ahead: bool) -> Execution {
 
 #[test]
 fn scans_give_what_a_plain_scan_gives_and_go_on_where_one_stopped() {
-    let places = PropagationKind::ALL;
     for (page_bytes, row_count) in [(512, 301), (1024, 600), (4096, 800), (8192, 401)] {
-        for &propagation in places {
+        for propagation in PropagationKind::all_on_data_alone() {
             let database = stored(page_bytes, propagation, row_count);
             let tables = database.read();
             let heap = HeapRelation::open(&tables, "heap").unwrap();
@@ -162,7 +161,7 @@ fn scan_parts(relation: &dyn Relation, execution: &Execution, count: u32) -> Vec
 
 #[test]
 fn parts_have_every_row_once_in_order_and_are_about_as_large() {
-    for &propagation in PropagationKind::ALL {
+    for propagation in PropagationKind::all_on_data_alone() {
         let database = stored(512, propagation, 700);
         let tables = database.read();
         let heap = HeapRelation::open(&tables, "heap").unwrap();

@@ -14,8 +14,9 @@
 #[cfg(test)]
 use super::{Chips, ChipsSettings, Tiered, TieredSettings};
 use super::{
-    DoubleWriteFile, InPlace, LogStructured, LogStructuredSettings, Media, MediumKind,
-    PageDifferential, PageDifferentialSettings, Placement, Propagation,
+    DoubleWriteFile, InPageLogging, InPageLoggingSettings, InPlace, LogStructured,
+    LogStructuredSettings, Media, MediumKind, PageDifferential, PageDifferentialSettings,
+    Placement, Propagation,
 };
 use crate::StorageError;
 use crate::page::check_page_bytes;
@@ -32,6 +33,8 @@ pub enum PropagationKind {
     LogStructured,
     /// A page is a base page and a differential, appended to segments.
     PageDifferential,
+    /// What changes on a page goes to a log beside it, on raw flash.
+    InPageLogging,
     /// As in place, with pages that left the pool on a second volume, too.
     #[cfg(test)]
     Tiered,
@@ -51,6 +54,8 @@ pub struct PropagationSettings {
     pub log_structured: LogStructuredSettings,
     /// How differentials are made, if they are. The size of pages is that of the database.
     pub page_differential: PageDifferentialSettings,
+    /// How logs lie beside pages, if they do.
+    pub in_page_logging: InPageLoggingSettings,
     /// The tier, if there is one.
     #[cfg(test)]
     pub tiered: TieredSettings,
@@ -68,6 +73,8 @@ pub enum PropagationConfig {
     LogStructured(LogStructuredSettings),
     /// [`PageDifferential`]: base pages and differentials are appended to segments.
     PageDifferential(PageDifferentialSettings),
+    /// [`InPageLogging`]: changes go to logs beside the pages.
+    InPageLogging(InPageLoggingSettings),
     /// As in place, with pages that left the pool on a second volume, too.
     #[cfg(test)]
     Tiered(TieredSettings),
@@ -82,11 +89,17 @@ impl PropagationKind {
         Self::InPlace,
         Self::LogStructured,
         Self::PageDifferential,
+        Self::InPageLogging,
         #[cfg(test)]
         Self::Tiered,
         #[cfg(test)]
         Self::Chips,
     ];
+
+    /// Those that need nothing but the volume of the data.
+    pub fn all_on_data_alone() -> impl Iterator<Item = Self> {
+        Self::ALL.iter().copied().filter(|kind| kind.other_media().is_empty())
+    }
 
     /// The files that it makes on the volume of the data, by their names.
     #[must_use]
@@ -95,6 +108,7 @@ impl PropagationKind {
             Self::InPlace => &[],
             Self::LogStructured => &super::log_structured::FILES,
             Self::PageDifferential => &super::page_differential::FILES,
+            Self::InPageLogging => &super::in_page_logging::FILES,
             #[cfg(test)]
             Self::Tiered => &super::tiered::FILES,
             #[cfg(test)]
@@ -107,6 +121,7 @@ impl PropagationKind {
     pub const fn other_media(self) -> &'static [(&'static str, MediumKind)] {
         match self {
             Self::InPlace | Self::LogStructured | Self::PageDifferential => &[],
+            Self::InPageLogging => &[(super::in_page_logging::CHIPS, MediumKind::RawFlash)],
             #[cfg(test)]
             Self::Tiered => &[(super::tiered::TIER, MediumKind::Volume)],
             #[cfg(test)]
@@ -134,7 +149,7 @@ impl PropagationKind {
     pub const fn overwrites_pages(self) -> bool {
         match self {
             Self::InPlace => true,
-            Self::LogStructured | Self::PageDifferential => false,
+            Self::LogStructured | Self::PageDifferential | Self::InPageLogging => false,
             #[cfg(test)]
             Self::Tiered => true,
             #[cfg(test)]
@@ -159,6 +174,7 @@ impl PropagationKind {
             Self::InPlace => "in their places",
             Self::LogStructured => "appended to segments",
             Self::PageDifferential => "as base pages and differentials",
+            Self::InPageLogging => "with logs beside them on raw flash",
             #[cfg(test)]
             Self::Tiered => "in their places and a tier",
             #[cfg(test)]
@@ -197,6 +213,7 @@ impl From<PropagationConfig> for PropagationSettings {
             PropagationConfig::PageDifferential(page_differential) => {
                 Self { page_differential, ..all }
             }
+            PropagationConfig::InPageLogging(in_page_logging) => Self { in_page_logging, ..all },
             #[cfg(test)]
             PropagationConfig::Tiered(tiered) => Self { tiered, ..all },
             #[cfg(test)]
@@ -217,6 +234,9 @@ impl PropagationSettings {
             PropagationKind::PageDifferential => {
                 PropagationConfig::PageDifferential(self.page_differential.clone())
             }
+            PropagationKind::InPageLogging => {
+                PropagationConfig::InPageLogging(self.in_page_logging.clone())
+            }
             #[cfg(test)]
             PropagationKind::Tiered => PropagationConfig::Tiered(self.tiered.clone()),
             #[cfg(test)]
@@ -232,6 +252,7 @@ impl PropagationSettings {
             kind,
             log_structured: LogStructuredSettings::small(page_bytes, seed),
             page_differential: PageDifferentialSettings::small(page_bytes, seed),
+            in_page_logging: InPageLoggingSettings::small(page_bytes, seed),
             #[cfg(test)]
             tiered: TieredSettings::default(),
             #[cfg(test)]
@@ -245,6 +266,7 @@ impl PropagationSettings {
             kind: self.kind,
             log_structured: self.log_structured.with(&wanted.log_structured),
             page_differential: self.page_differential.with(&wanted.page_differential),
+            in_page_logging: self.in_page_logging.with(&wanted.in_page_logging),
             #[cfg(test)]
             tiered: wanted.tiered.clone(),
             #[cfg(test)]
@@ -261,6 +283,7 @@ impl PropagationConfig {
             Self::InPlace => PropagationKind::InPlace,
             Self::LogStructured(_) => PropagationKind::LogStructured,
             Self::PageDifferential(_) => PropagationKind::PageDifferential,
+            Self::InPageLogging(_) => PropagationKind::InPageLogging,
             #[cfg(test)]
             Self::Tiered(_) => PropagationKind::Tiered,
             #[cfg(test)]
@@ -280,6 +303,7 @@ impl PropagationConfig {
             Self::PageDifferential(settings) => {
                 settings.with_pages_of(page_bytes).check(sector_bytes)
             }
+            Self::InPageLogging(settings) => settings.check(),
             #[cfg(test)]
             Self::Tiered(settings) => settings.check(),
             #[cfg(test)]
@@ -291,7 +315,7 @@ impl PropagationConfig {
     #[must_use]
     pub fn told_of_making(&self) -> String {
         match self {
-            Self::InPlace => String::new(),
+            Self::InPlace | Self::InPageLogging(_) => String::new(),
             Self::LogStructured(LogStructuredSettings { segment_bytes, .. })
             | Self::PageDifferential(PageDifferentialSettings { segment_bytes, .. }) => {
                 format!(" and several segments of {segment_bytes} bytes")
@@ -336,6 +360,10 @@ impl PropagationConfig {
                     false => PageDifferential::create(media, settings)?,
                 })
             }
+            Self::InPageLogging(settings) => Box::new(match InPageLogging::is_on(media.data()) {
+                true => InPageLogging::open(&media, page_bytes, settings)?,
+                false => InPageLogging::create(&media, page_bytes, settings)?,
+            }),
             #[cfg(test)]
             Self::Tiered(settings) => Box::new(Tiered::new(media, page_bytes, settings)?),
             #[cfg(test)]

@@ -5,6 +5,7 @@
 //!   in_place           page n of a file lies at (n - 1) · page_bytes of it, always
 //!   log_structured     pages are appended to segments; a map says where each lies last
 //!   page_differential  so are base pages, and where pages differ from theirs
+//!   in_page_logging    pages have slots on raw flash, and what changes goes to a log beside them
 //! ```
 //!
 //! 1. After [`Propagation::write`] a read gives the written page; after [`Propagation::sync`] it does
@@ -21,6 +22,7 @@ mod changes;
 mod chips;
 mod claim;
 mod double_write;
+pub mod in_page_logging;
 pub mod in_place;
 mod kind;
 pub mod log_structured;
@@ -41,6 +43,7 @@ pub use changes::{CHANGED_RANGES_MAX, ChangedRanges};
 pub use chips::{Chips, ChipsSettings};
 pub(crate) use claim::{Claim, ClaimedMedium};
 pub use double_write::DoubleWriteFile;
+pub use in_page_logging::{InPageLogging, InPageLoggingSettings};
 pub use in_place::InPlace;
 pub use kind::{PropagationConfig, PropagationKind, PropagationSettings};
 pub use log_structured::{LogStructured, LogStructuredSettings, StoredPage};

@@ -33,7 +33,11 @@ impl SharedFlash {
             spare_bytes: 32,
             die_count: 2,
         };
-        let config = MemoryFlashConfig { geometry, ..MemoryFlashConfig::default() };
+        Self::with(MemoryFlashConfig { geometry, ..MemoryFlashConfig::default() })
+    }
+
+    /// Chips by these laws.
+    pub(crate) fn with(config: MemoryFlashConfig) -> Self {
         let inner = MemoryFlash::new(config);
         let info = inner.info().clone();
         let chips = Chips { inner, submitted_count: 0, cut_at: None };
@@ -47,6 +51,11 @@ impl SharedFlash {
     /// Has the power go while that request is under way.
     pub(crate) fn cut_at(&self, request: u64) {
         self.shared.lock().cut_at = Some(request);
+    }
+
+    /// Asserts that the laws of the chips hold.
+    pub(crate) fn audit(&self) {
+        self.shared.lock().inner.audit();
     }
 
     /// Cuts the power, and restores it.

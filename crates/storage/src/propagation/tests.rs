@@ -158,10 +158,16 @@ fn propagation(kind: PropagationKind) -> PropagationSettings {
         ..LogStructuredSettings::default()
     };
     let page_differential = PageDifferentialSettings::small(PAGE_BYTES, 1);
+    let in_page_logging = InPageLoggingSettings {
+        log_region_bytes: 2048,
+        log_sector_bytes: 256,
+        ..InPageLoggingSettings::default()
+    };
     PropagationSettings {
         kind,
         log_structured,
         page_differential,
+        in_page_logging,
         ..PropagationSettings::default()
     }
 }
@@ -440,11 +446,13 @@ fn settings_of_a_kind_that_cannot_be_are_refused_before_anything_is_made_or_open
     let kinds = [
         (PropagationKind::Tiered, "slot_count is 0"),
         (PropagationKind::LogStructured, "checkpoint_segment_count is 0"),
+        (PropagationKind::InPageLogging, "reserve_unit_count 1 is not from 2"),
     ];
     for (kind, told) in kinds {
         let mut bad = settings(kind);
         bad.propagation.tiered.slot_count = 0;
         bad.propagation.log_structured.checkpoint_segment_count = 0;
+        bad.propagation.in_page_logging.reserve_unit_count = 1;
         let ground = Ground::of(kind);
         let answers = |is_new: bool| match is_new {
             true => Engine::create(ground.volumes(true), &bad, 1).map(drop),

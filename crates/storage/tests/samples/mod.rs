@@ -215,7 +215,7 @@ pub(crate) fn settings_files() -> Vec<Sample> {
             io.submit(IoOwner::Operator, file, Operation::Read, 0, IoBuffer::zeroed(4096)).unwrap();
         io.wait(ticket).buffer.unwrap().to_vec()
     };
-    PropagationKind::ALL.iter().map(|&kind| (kind.told(), of(kind))).collect()
+    PropagationKind::all_on_data_alone().map(|kind| (kind.told(), of(kind))).collect()
 }
 
 /// The files of logs: one that has just been filled, and one that went round.

@@ -69,7 +69,7 @@ fn values(tuple: Tuple<'_>) -> Vec<Value> {
 
 #[test]
 fn a_scan_gives_what_is_wanted_and_reads_nothing_else() {
-    for &propagation in PropagationKind::ALL {
+    for propagation in PropagationKind::all_on_data_alone() {
         let database = stored(propagation);
         let tables = database.read();
         for columns in [&[0_usize][..], &[4, 0], &[1, 2], &[0, 1, 2, 3, 4], &[3]] {
