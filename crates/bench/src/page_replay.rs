@@ -17,11 +17,14 @@ use crate::error::BenchError;
 use nandu_base::{FixedHashMap, FixedHashSet, Nanos, Rng};
 use nandu_device::{Counters, IoBuffer};
 use nandu_storage::page::seal_page;
-use nandu_storage::propagation::{ChangedRanges, Media, PageWrite, Placement, PropagationConfig};
+use nandu_storage::propagation::{
+    ChangedRanges, FlashIo, Media, Medium, PageWrite, Placement, PropagationConfig,
+};
 use nandu_storage::volume::Io;
-use nandu_storage::{FileId, PageAddress, StorageError, Volume};
+use nandu_storage::{FileId, PageAddress, StorageError, Volumes};
 use nandu_trace::engine_trace::{EngineTraceHead, PageEvent, PageRecord};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Pages that are written together before anything counts.
@@ -39,6 +42,8 @@ pub type FirstPages = Box<dyn Fn(PageAddress, &mut [u8]) + Send>;
 pub struct PageReplay {
     placement: Placement,
     io: Io,
+    /// The raw flash that the propagation has.
+    chips: Vec<FlashIo>,
     page_bytes: u32,
     alignment: usize,
     keeps_bytes: bool,
@@ -106,7 +111,7 @@ pub struct ReplayOutcome {
 }
 
 impl PageReplay {
-    /// Makes the files of a trace on an empty volume, writes their pages as `first_pages` has them, and
+    /// Makes the files of a trace on empty volumes, of which none is for a log, writes their pages as `first_pages` has them, and
     /// begins to count then. A page of zeros was never written. `goes_on` is asked now and then, with how
     /// many pages were written; `None` if it does not.
     ///
@@ -115,11 +120,13 @@ impl PageReplay {
     pub fn begin(
         head: &EngineTraceHead,
         propagation: &PropagationConfig,
-        volume: Box<dyn Volume>,
+        volumes: Volumes,
         (first_pages, seed): (FirstPages, u64),
         mut goes_on: impl FnMut(u64) -> bool,
     ) -> Result<Option<Self>, BenchError> {
-        let io = Io::new(volume, Arc::default());
+        let Volumes { data, others, .. } = volumes;
+        let clock = Arc::default();
+        let io = Io::new(data, Arc::clone(&clock));
         let mut files = FixedHashMap::default();
         // A page knows its file's number, so files have the numbers that they had.
         let last = head.files.last().map_or(0, |file| file.number);
@@ -131,12 +138,16 @@ impl PageReplay {
                 files.insert(number, ReplayedFile { id, first_page_count, room_pages: 0 });
             }
         }
-        let media = Media::of_data(io.clone());
+        let others = others.into_iter().map(|(name, medium)| (name, medium.share(&clock)));
+        let others: BTreeMap<String, Medium> = others.collect();
+        let chips = others.values().filter_map(Medium::raw_flash).cloned().collect();
+        let media = Media::new(io.clone(), others);
         let (placement, _) = propagation.build(head.page_bytes, media, None, false)?;
         let mut replay = Self {
             alignment: placement.buffer_alignment() as usize,
             placement,
             io: io.clone(),
+            chips,
             page_bytes: head.page_bytes,
             keeps_bytes: head.keeps_bytes,
             first_pages,
@@ -152,7 +163,7 @@ impl PageReplay {
         if !replay.fill(head, &mut goes_on)? {
             return Ok(None);
         }
-        replay.before = io.counters();
+        replay.before = replay.counters();
         replay.started_at = io.present();
         Ok(Some(replay))
     }
@@ -179,13 +190,19 @@ impl PageReplay {
         }
     }
 
+    fn counters(&self) -> Counters {
+        let mut counters = self.io.counters();
+        self.chips.iter().for_each(|chips| chips.add_to(&mut counters));
+        counters
+    }
+
     /// Ends the last call, and tells what the device was asked.
     ///
     /// # Errors
     /// If the device fails.
     pub fn finish(&mut self) -> Result<ReplayOutcome, BenchError> {
         self.write_batch()?;
-        let (before, after) = (&self.before, self.io.counters());
+        let (before, after) = (&self.before, self.counters());
         let flash = match (&before.flash, &after.flash) {
             (Some(before), Some(after)) => {
                 Some(FlashOutcome::of(&after.commands.since(&before.commands)))

@@ -8,14 +8,17 @@ use nandu_bench::page_recorder::RecordedCounts;
 use nandu_bench::page_replay::ReplayOutcome;
 use nandu_bench::ycsb::{WorkloadKind, Ycsb};
 use nandu_bench::{Clock, Load, Outcome, PageRecorder, PageReplay, Plan, SwitchKind, Watch, run};
+use nandu_device::raw_flash::{FlashGeometry, MemoryFlash, MemoryFlashConfig};
 use nandu_device::{Geometry, MemoryConfig, MemoryDevice};
 use nandu_drives::profile::{Profile, SimOptions};
 use nandu_storage::database::Isolation;
 use nandu_storage::engine::Settings;
 use nandu_storage::pool::PoolCounters;
-use nandu_storage::propagation::{PageWatch, PageWrite, PropagationKind, PropagationSettings};
+use nandu_storage::propagation::{
+    MediumKind, OtherMedium, PageWatch, PageWrite, PropagationKind, PropagationSettings,
+};
 use nandu_storage::volume::DeviceVolume;
-use nandu_storage::{Database, FileId, PageAddress, Volume, Volumes};
+use nandu_storage::{Database, FileId, PageAddress, Volumes};
 use nandu_trace::EngineTraceReader;
 use nandu_trace::engine_trace::{PageEvent, PageRecord};
 use nandu_workers::sync::Mutex;
@@ -120,10 +123,20 @@ fn recorded(
     Recorded { trace, counts, pool, history, before, after }
 }
 
-fn empty_volume() -> Box<dyn Volume> {
+/// What a replay by that propagation lies on.
+fn empty_volumes(kind: PropagationKind) -> Volumes {
     let geometry = Geometry { sector_bytes: 512, sector_count: 256 << 11 };
     let device = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
-    Box::new(DeviceVolume::format(Box::new(device)).unwrap())
+    let mut volumes = Volumes::new(Box::new(DeviceVolume::format(Box::new(device)).unwrap()), None);
+    for &(name, medium) in kind.other_media() {
+        assert_eq!(medium, MediumKind::RawFlash);
+        let geometry = MemoryFlashConfig::default().geometry;
+        let geometry = FlashGeometry { erase_block_count: 4096, ..geometry };
+        let chips =
+            MemoryFlash::new(MemoryFlashConfig { geometry, ..MemoryFlashConfig::default() });
+        volumes.others.insert(name.to_owned(), OtherMedium::RawFlash(Box::new(chips)));
+    }
+    volumes
 }
 
 /// Replays a trace, and gives back what that came to and the pages at its end that `wanted` has.
@@ -142,7 +155,7 @@ fn replayed(
     });
     let head = reader.head().clone();
     let config = PropagationSettings::small(kind, head.page_bytes, 3).config();
-    let begun = PageReplay::begin(&head, &config, empty_volume(), (first_pages, 9), |_| true);
+    let begun = PageReplay::begin(&head, &config, empty_volumes(kind), (first_pages, 9), |_| true);
     let mut replay = begun.unwrap().unwrap();
     while let Some(record) = reader.next_record().unwrap() {
         replay.apply(record).unwrap();
@@ -157,7 +170,11 @@ fn replayed(
 
 #[test]
 fn a_replay_ends_with_the_pages_of_the_database() {
-    let kinds = [PropagationKind::InPlace, PropagationKind::LogStructured];
+    let kinds = [
+        PropagationKind::InPlace,
+        PropagationKind::LogStructured,
+        PropagationKind::PageDifferentialChips,
+    ];
     let workloads = [WorkloadKind::A, WorkloadKind::D, WorkloadKind::F];
     for (seed, workload) in (1..=6).zip(workloads.into_iter().cycle()) {
         let kind = kinds[usize::from(seed % 2 == 0)];
@@ -235,7 +252,8 @@ fn a_page_that_is_not_what_was_written_is_told() {
     });
     let head = reader.head().clone();
     let config = PropagationSettings::default().config();
-    let begun = PageReplay::begin(&head, &config, empty_volume(), (first_pages, 1), |_| true);
+    let volumes = empty_volumes(PropagationKind::default());
+    let begun = PageReplay::begin(&head, &config, volumes, (first_pages, 1), |_| true);
     let mut replay = begun.unwrap().unwrap();
     let error = loop {
         let record = reader.next_record().unwrap().expect("a page is read before the end");

@@ -52,6 +52,29 @@ fn tpcc_is_the_same_twice_on_a_simulated_drive_and_consistent_on_a_disk() {
 }
 
 #[test]
+fn pages_on_raw_flash_lie_on_the_chips_of_a_simulated_drive() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let options = "--set propagation=page_differential_chips --set log_bytes=8MiB \
+                   --set checkpoint_bytes=1MiB";
+    let words = "bench ycsb --workload a --records 3000 --operations 1500 --memory 1MiB";
+    let of = |device: &str, rest: &str| {
+        json_of(path, &format!("{words} --device {device} {rest} --json"))
+    };
+    let on_chips = of("sim:device-a", options);
+    assert_eq!(on_chips["settings"]["propagation"], "page_differential_chips");
+    assert!(on_chips["flash"]["program_count"].as_u64().unwrap() > 100, "{on_chips}");
+    assert_eq!(of("sim:device-a", options)["history"], on_chips["history"]);
+    assert_ne!(of("sim:device-a", "")["history"], on_chips["history"]);
+    for device in ["sim:wd2000jb", "sim:pcm-block"] {
+        let wrong = format!("{words} --device {device} --set propagation=page_differential_chips");
+        let said = failure_of(path, &wrong.split(' ').collect::<Vec<_>>(), 2);
+        assert!(said.contains("has no flash chips of its own"), "{said}");
+        assert!(said.contains("take a simulated solid-state drive"), "{said}");
+    }
+}
+
+#[test]
 fn a_log_lies_where_it_is_told_to_and_on_lines_a_commit_takes_the_time_of_lines() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();

@@ -10,6 +10,8 @@ use std::path::Path;
 /// What fixes others: where pages are appended, none is torn; and what has settings of its own for them.
 const OF_OTHERS: &str = "propagation";
 const OTHERS: [&str; 3] = ["log_structured", "page_differential", "in_page_logging"];
+/// And what needs chips, which no directory has.
+const ON_CHIPS: &str = "page_differential_chips";
 
 /// What is chosen at each opening and kept nowhere; that it is heard `bench::a_log_lies_where_…` sees.
 const OF_OPENINGS: &str = "log_writing";
@@ -40,7 +42,8 @@ fn commands_that_make_a_database_reach_every_setting() {
     let is_of =
         |name: &str, kind: &str| name.strip_prefix(kind).is_some_and(|it| it.starts_with('.'));
     for kind in [None, Some(OTHERS[0]), Some(OTHERS[1])] {
-        let is_of_others = |name: &str| OTHERS.iter().any(|kind| is_of(name, kind));
+        let is_of_others =
+            |name: &str| is_of(name, ON_CHIPS) || OTHERS.iter().any(|kind| is_of(name, kind));
         let is_chosen = |name: &str| match kind {
             None => name != OF_OTHERS && !is_of_others(name),
             Some(kind) => is_of(name, kind),
@@ -66,6 +69,20 @@ fn commands_that_make_a_database_reach_every_setting() {
         }
         stdout_of(directory, &with("bench ycsb --records 50 --operations 5", &options));
     }
+    let mut options = options_of(all.iter().filter(|name| is_of(name, ON_CHIPS)));
+    assert_eq!(options.len(), 4);
+    options.push(format!("--set={OF_OTHERS}={ON_CHIPS}"));
+    for words in [
+        "db create made t id:integer",
+        "load csv rows.csv --table t loaded",
+        "bench ycsb --records 50 --operations 5",
+    ] {
+        let told = failure_of(directory, &with(words, &options), 2);
+        assert!(told.contains("raw flash `chips`"), "{words}: {told}");
+        assert!(told.contains("take a simulated drive, which has chips"), "{words}: {told}");
+    }
+    let words = "bench ycsb --records 50 --operations 5 --device sim:device-a";
+    stdout_of(directory, &with(words, &options));
     // What would not stay, since it is of another propagation, is refused.
     for words in ["db create made t id:integer", "bench ycsb --records 50 --operations 5"] {
         let set = "--set=log_structured.victim=fifo".to_owned();
@@ -73,7 +90,7 @@ fn commands_that_make_a_database_reach_every_setting() {
         assert!(told.contains("of another propagation than `in_place`"), "{words}: {told}");
         assert!(told.contains("add --set propagation=log_structured"), "{words}: {told}");
     }
-    assert!(!directory.join("made").exists());
+    assert!(!directory.join("made").exists() && !directory.join("loaded").exists());
 }
 
 #[test]
@@ -99,6 +116,7 @@ fn commands_that_open_a_database_reach_what_does_not_stay() {
         let stays = ["page_bytes", "propagation", "torn_pages", "log_bytes"]
             .contains(&name.as_str())
             || name.ends_with(".segment_bytes")
+            || name.ends_with(".segment_block_count")
             || ["erase_blocks_per_unit", "log_region_bytes", "log_sector_bytes"]
                 .iter()
                 .any(|it| name.strip_suffix(it) == Some("in_page_logging."));

@@ -26,6 +26,7 @@ pub mod queue;
 pub mod raw_flash;
 pub mod recorder;
 pub mod shared;
+mod shared_flash;
 pub mod store;
 pub mod testing;
 
@@ -45,4 +46,5 @@ pub use queue::CompletionQueue;
 pub use raw_flash::RawFlash;
 pub use recorder::{RecordedRequest, Recorder};
 pub use shared::SharedDevice;
+pub use shared_flash::SharedFlash;
 pub use store::SectorStore;

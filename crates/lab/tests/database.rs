@@ -44,6 +44,18 @@ variants.in-place = { propagation = "in_place" }
 variants.log = { propagation = "log_structured", log_structured = { packing = "whole" } }
 "#;
 
+const CLIENTS: &str = r#"
+kind = "clients"
+workload = "a"
+record_count = 2000
+field_bytes = 100
+memory = "512KiB"
+clients = [1, 4]
+operation_count = 400
+variants.places = {}
+variants.chips = { set = { propagation = "page_differential_chips" } }
+"#;
+
 fn experiment(measure: &str, drives: &str) -> Experiment {
     let head = "title = 't'\nquestion = 'q'\nmethod = 'm'\npaper = '-'\nreference = 'r'\n";
     let text = format!("{head}[measure]\n{measure}\n{drives}");
@@ -174,4 +186,26 @@ fn a_setting_of_a_propagation_is_reached_by_the_engine_s_name_for_it() {
         let error = Experiment::parse("database", "database.toml", &text).unwrap_err().to_string();
         assert!(error.contains(told), "{error}");
     }
+}
+
+#[test]
+fn pages_lie_on_chips_where_the_propagation_has_them_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let drives = "[measure.drives.a]\nbase = 'sim:device-a'\ncapacity = '64MiB'";
+    let outcome = run_in(folder.path(), &experiment(CLIENTS, drives), false).unwrap();
+    let rate = |variant: &str| value(&outcome, &format!("a.{variant}.operations_s"), 4.0);
+    assert!(rate("chips") > 0.0 && rate("places") > 0.0);
+    assert_ne!(rate("chips").to_bits(), rate("places").to_bits());
+    let folder = tempfile::tempdir().unwrap();
+    let text =
+        format!("{PROPAGATION}variants.chips = {{ propagation = 'page_differential_chips' }}");
+    let outcome = run_in(folder.path(), &experiment(&text, drives), false).unwrap();
+    let at = |name: &str| value(&outcome, &format!("a.chips.{name}"), 16384.0);
+    // A page and its summary, which is a flash page of 2048 bytes, for each that is synced.
+    assert!((1.1..3.0).contains(&at("written")), "{}", at("written"));
+    assert!(at("random_read") > 0.0 && at("sequential_write") > 0.0);
+    let folder = tempfile::tempdir().unwrap();
+    let local = "[measure.drives.a]\nbase = 'local'";
+    let error = run_in(folder.path(), &experiment(&text, local), true).unwrap_err().to_string();
+    assert!(error.contains("a local directory has nothing but one volume"), "{error}");
 }

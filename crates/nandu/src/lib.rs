@@ -49,8 +49,8 @@ pub use nandu_storage::pool::{PoolCounters, ReplacementKind};
 pub use nandu_storage::propagation::log_structured::{PagePacking, SegmentVictimKind};
 pub use nandu_storage::propagation::{
     ChangedRanges, InPageLoggingSettings, LogStructuredSettings, MediumKind, OtherMedium,
-    PageDifferentialSettings, PageWatch, PageWrite, PropagationConfig, PropagationKind,
-    PropagationSettings,
+    PageDifferentialChipsSettings, PageDifferentialSettings, PageWatch, PageWrite,
+    PropagationConfig, PropagationKind, PropagationSettings,
 };
 pub use nandu_storage::sqlite::{FillFactor, RecordColumns, RecordView, Value, ValueRef, real_in};
 pub use nandu_storage::volume::{DeviceVolume, Volume};

@@ -18,6 +18,7 @@ use crate::progress::Progress;
 use crate::stopwatch::Stopwatch;
 use clap::{Args, Subcommand, ValueEnum};
 use cost::{CostArguments, CostRun, CostWatch};
+use nandu::simulated::SimulatedMedia;
 use nandu::{Database, DatabaseOptions, Isolation, NewDatabase, Settings, Volumes};
 use nandu_base::{ByteCount, Nanos};
 use nandu_bench::{Clock, Load, Outcome, Plan, Retries, Watch, run_watched};
@@ -56,7 +57,8 @@ struct RunArguments {
     /// How many clients
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     clients: u32,
-    /// A directory, or sim:NAME
+    /// A directory, or sim:NAME. A propagation on raw flash (`--set propagation=page_differential_chips`) has
+    /// its pages on the chips of another such drive, and all else on this one
     #[arg(long, default_value = ".", value_name = "TARGET")]
     device: String,
     /// Where the log lies, if not with the data: a directory, or sim:NAME beside a simulated drive. A memory
@@ -300,7 +302,9 @@ impl RunArguments {
         let drive = MeteredDevice::new(profile.open(options)?, power.clone());
         let volume = nandu::DeviceVolume::format(Box::new(drive))?;
         let log = self.log.as_ref().map(|target| self.log_drive(target, settings, interrupt));
-        let volumes = Volumes::new(Box::new(volume), log.transpose()?);
+        let media = SimulatedMedia::new(settings.propagation.kind, &profile, options)?;
+        let others = media.format()?;
+        let volumes = Volumes { others, ..Volumes::new(Box::new(volume), log.transpose()?) };
         let database = Database::create(volumes, settings, self.seed)?;
         let flash_page_bytes = flash_page_bytes(&profile, capacity);
         let profile = Box::new(profile);
@@ -333,6 +337,7 @@ impl RunArguments {
                         say --device sim:nvme-tlc-2024";
             return Err(Failure::input(what));
         }
+        settings.propagation.kind.check_needs_data_alone("nandu bench in a directory")?;
         let directory = scratch_in(&self.device)?;
         let log = self.log.as_ref().map(|place| scratch_in(place)).transpose()?;
         let settings = settings.clone();
@@ -372,7 +377,6 @@ fn settings_of(arguments: &RunArguments) -> Result<Settings, Failure> {
     let usual = Settings { pool_bytes: arguments.memory.0, ..Settings::default() };
     let settings = engine_settings::set_new(&usual, &arguments.set)?;
     settings.check()?;
-    settings.propagation.kind.check_needs_data_alone("nandu bench")?;
     Ok(settings)
 }
 

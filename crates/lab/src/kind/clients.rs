@@ -190,7 +190,7 @@ impl Clients {
         }
         check_processor(variant.processor, self.operation_count)?;
         let own = [("pool_bytes", "memory")];
-        variant.engine().check([PAGE_BYTES], &own)?;
+        variant.engine().check_with_media(PAGE_BYTES, &own)?;
         variant.settings(self.memory).check().map_err(|error| format!("`memory`: {error}"))
     }
 
@@ -357,10 +357,11 @@ impl Measurement for Clients {
             }
             return Ok(vec![series]);
         };
-        let page_bytes = variant.settings(self.memory).page_bytes;
+        let Settings { page_bytes, propagation, .. } = variant.settings(self.memory);
         let page_rate = self.page_rate(bench, step, (name, drive), (page_bytes, 1))?;
         let site = Site::prepare(bench, step, (name, drive), None)?;
         let site = site.expect("a simulated drive is always there");
+        let site = site.with_media_of(propagation.kind, (name, drive), bench.seed)?;
         let points = self.measure(bench, step, &site, variant)?;
         Ok(variant.tell(&format!("{name}.{variant_name}"), &points, page_rate))
     }

@@ -33,20 +33,29 @@ impl EngineSet {
         self.0.contains_key(key)
     }
 
-    /// Checks that `settings` with these in place make sense, and that none is the kind's `own`.
+    /// Checks that `settings` with these in place make sense for a database on one volume, and that none
+    /// is the kind's `own`.
     ///
     /// # Errors
     /// With the setting that cannot be.
     pub(crate) fn check(&self, settings: &Settings, own: &[Own]) -> Result<(), String> {
+        self.check_with_media(settings, own)?;
+        let kind = self.applied(settings.clone())?.propagation.kind;
+        let checked = kind.check_needs_data_alone("an experiment of this kind");
+        checked.map_err(|error| format!("`propagation` in `set`: {error}"))
+    }
+
+    /// The same for a database that has all media that its propagation needs.
+    ///
+    /// # Errors
+    /// With the setting that cannot be.
+    pub(crate) fn check_with_media(&self, settings: &Settings, own: &[Own]) -> Result<(), String> {
         let keys: Vec<String> = self.all().into_iter().map(|(key, _)| key).collect();
         if let Some((key, own)) = own.iter().find(|(key, _)| keys.iter().any(|set| set == key)) {
             return Err(format!("`set` cannot have `{key}` here; say `{own}` of the measurement"));
         }
         let applied = self.applied(settings.clone())?;
-        let checked = applied.check();
-        let kind = applied.propagation.kind;
-        let checked = checked.and_then(|()| kind.check_needs_data_alone("an experiment"));
-        checked.map_err(|error| {
+        applied.check().map_err(|error| {
             let error = error.to_string();
             match keys.iter().find(|key| error.contains(key.as_str())) {
                 Some(key) => format!("`{key}` in `set`: {error}"),
@@ -154,11 +163,17 @@ mod tests {
             ("double_write_bytes = 1979-05-27", "is the value of no setting"),
             ("log_bytes = '1MiB'", "`log_bytes` in `set`: log_bytes 1048576 is below four times"),
             ("pool_bytes = '1MiB'", "say `memory` of the measurement"),
+            (
+                "propagation = 'page_differential_chips'",
+                "`propagation` in `set`: an experiment of this kind has nothing but one volume",
+            ),
             ("log_structured = 5", "invalid type"),
         ] {
             let error = set(text).check(&Settings::default(), &[("pool_bytes", "memory")]);
             let error = error.unwrap_err();
             assert!(error.contains(told), "{text}: {error}");
         }
+        let on_chips = set("propagation = 'page_differential_chips'");
+        on_chips.check_with_media(&Settings::default(), &[]).unwrap();
     }
 }

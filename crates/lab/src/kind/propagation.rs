@@ -22,11 +22,11 @@ use nandu_base::{ByteCount, Nanos, Permutation, Rng, to_index, to_u32};
 use nandu_device::IoBuffer;
 use nandu_probe::text;
 use nandu_storage::propagation::{
-    ChangedRanges, LogStructuredSettings, Media, PageWrite, Placement, PropagationConfig,
+    ChangedRanges, LogStructuredSettings, Media, Medium, PageWrite, Placement, PropagationConfig,
     PropagationKind, PropagationSettings,
 };
 use nandu_storage::volume::Io;
-use nandu_storage::{FileId, PageAddress, Settings, StorageError};
+use nandu_storage::{FileId, PageAddress, Settings, StorageError, Volumes};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -205,7 +205,7 @@ impl PropagationVariant {
     /// Whether what is `set` can be, and is about propagations.
     fn check_set(&self) -> Result<(), String> {
         let own = self.own_settings();
-        self.set.check(&own, &[("propagation", "propagation")])?;
+        self.set.check_with_media(&own, &[("propagation", "propagation")])?;
         let propagation = own.propagation.clone();
         let others = Settings { propagation, ..self.set.apply(own.clone()) };
         if others != own {
@@ -243,6 +243,8 @@ impl PropagationVariant {
 /// A file of pages.
 struct PageStore {
     io: Io,
+    /// What the propagation has beside it.
+    others: Vec<Medium>,
     placement: Placement,
     file: FileId,
     page_bytes: u32,
@@ -255,12 +257,17 @@ impl PageStore {
         variant: &PropagationVariant,
         page_bytes: u32,
     ) -> Result<Self, StorageError> {
-        let io = Io::new(site.format()?.data, Arc::new(AtomicU64::new(0)));
+        let Volumes { data, others, .. } = site.format()?;
+        let clock = Arc::new(AtomicU64::new(0));
+        let io = Io::new(data, Arc::clone(&clock));
         let file = io.create(FILE)?;
-        let media = Media::of_data(io.clone());
+        let others = others.into_iter().map(|(name, medium)| (name, medium.share(&clock)));
+        let others: BTreeMap<String, Medium> = others.collect();
+        let media = Media::new(io.clone(), others.clone());
+        let others = others.into_values().collect();
         let (placement, _) = variant.config().build(page_bytes, media, None, true)?;
         let alignment = placement.buffer_alignment() as usize;
-        Ok(Self { io, placement, file, page_bytes, alignment })
+        Ok(Self { io, others, placement, file, page_bytes, alignment })
     }
 
     fn now(&self) -> Nanos {
@@ -323,13 +330,26 @@ impl PageStore {
         seed: u64,
     ) -> Result<f64, StorageError> {
         let order = Permutation::new(page_count, Rng::for_part(seed, "written").next_u64());
-        let before = self.io.counters().writes.byte_count;
+        let before = self.written_bytes();
         for index in 0..operation_count {
             self.write(&[order.apply(index)], 1)?;
             self.sync()?;
         }
-        let written = self.io.counters().writes.byte_count - before;
+        let written = self.written_bytes() - before;
         Ok(written as f64 / (operation_count as f64 * f64::from(self.page_bytes)))
+    }
+
+    /// Bytes that the volumes were given, and of flash pages that were programmed on chips.
+    fn written_bytes(&self) -> u64 {
+        let of_medium = |medium: &Medium| match medium {
+            Medium::Volume(io) => io.counters().writes.byte_count,
+            Medium::RawFlash(chips) => {
+                let flash_page_bytes = u64::from(chips.info().geometry.flash_page_bytes);
+                chips.counters().commands.programmed_pages() * flash_page_bytes
+            }
+        };
+        let others = self.others.iter().map(of_medium).sum::<u64>();
+        self.io.counters().writes.byte_count + others
     }
 }
 
@@ -370,8 +390,10 @@ impl Measurement for PropagationComparison {
             let Some(site) = Site::prepare(bench, &step, place, None)? else {
                 return Ok(Vec::new());
             };
+            let variant = &self.variants[variant];
+            let site = site.with_media_of(variant.propagation, place, bench.seed)?;
             let size = to_u32(page_bytes.0);
-            let found = self.measure(&site, &self.variants[variant], size, bench.seed);
+            let found = self.measure(&site, variant, size, bench.seed);
             let found = found.map_err(|error| LabError::step(&step, &error))?;
             for (series, value) in series.iter_mut().zip(found) {
                 series.points.push((page_bytes.0 as f64, value));

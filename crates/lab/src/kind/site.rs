@@ -21,7 +21,8 @@ use super::drive::DriveVariant;
 use super::engine_set::{EngineSet, Own};
 use crate::error::LabError;
 use crate::run::RunObserver;
-use nandu::{DirectoryOptions, DirectoryVolume};
+use nandu::simulated::SimulatedMedia;
+use nandu::{DirectoryOptions, DirectoryVolume, PropagationKind};
 use nandu_array::{ArrayConfig, ArrayDevice, MEMBER_COUNT_MAX, StandardLayout, WriteReturn};
 use nandu_base::{ByteCount, Nanos, Rng};
 use nandu_device::{Device, MeteredDevice, Request, SharedDevice};
@@ -123,6 +124,11 @@ impl EngineVariant {
     ) -> Result<(), String> {
         let mut sizes = page_bytes.into_iter();
         sizes.try_for_each(|size| self.set.check(&self.unset(size, 0), own))
+    }
+
+    /// The same for pages of one size, on a site with the [media](Site::with_media_of) of a propagation.
+    pub(crate) fn check_with_media(&self, page_bytes: u32, own: &[Own]) -> Result<(), String> {
+        self.set.check_with_media(&self.unset(page_bytes, 0), own)
     }
 
     /// The log, if it lies apart.
@@ -258,6 +264,7 @@ pub(crate) struct Site {
     data: Place,
     log: Option<SharedDevice<Held>>,
     cache: SiteCache,
+    media: SimulatedMedia,
 }
 
 impl Site {
@@ -290,7 +297,30 @@ impl Site {
             None => None,
             Some(bytes) => Some(SharedDevice::new(open_free(bytes, seed).map_err(error)?)),
         };
-        Ok(Some(Self { data, log, cache }))
+        Ok(Some(Self { data, log, cache, media: SimulatedMedia::default() }))
+    }
+
+    /// The same site with what a propagation needs beside the pages: raw flash are the chips of another
+    /// `drive`.
+    pub(crate) fn with_media_of(
+        self,
+        propagation: PropagationKind,
+        (name, drive): (&str, &SiteDrive),
+        seed: u64,
+    ) -> Result<Self, LabError> {
+        if propagation.other_media().is_empty() {
+            return Ok(self);
+        }
+        let error = |why: String| LabError::step(name, &why);
+        if drive.base == LOCAL {
+            let checked = propagation.check_needs_data_alone("a local directory");
+            checked.map_err(|why| error(why.to_string()))?;
+        }
+        let profile = drive.profile(name).map_err(error)?;
+        let options = SimOptions { capacity: drive.capacity, seed, keep_data: true };
+        let media = SimulatedMedia::new(propagation, &profile, options);
+        let media = media.map_err(|why| error(why.to_string()))?;
+        Ok(Self { media, ..self })
     }
 
     /// `drive`, ready made, and a drive for a log that lies apart.
@@ -302,7 +332,8 @@ impl Site {
         let open = |bytes| open_free(bytes, 1).map_err(|error| LabError::step(step, &error));
         let log = log.map(open).transpose()?;
         let data = Place::Drive(SharedDevice::new(drive));
-        Ok(Self { data, log: log.map(SharedDevice::new), cache: None })
+        let media = SimulatedMedia::default();
+        Ok(Self { data, log: log.map(SharedDevice::new), cache: None, media })
     }
 
     /// The same site, whose ready-made drive has `cache` in it.
@@ -327,7 +358,8 @@ impl Site {
                 Box::new(DirectoryVolume::create(directory.path(), DirectoryOptions::default())?)
             }
         };
-        self.with_log(data, DeviceVolume::format)
+        let volumes = self.with_log(data, DeviceVolume::format)?;
+        Ok(Volumes { others: self.media.format()?, ..volumes })
     }
 
     /// The volumes as they were left. Whoever had them is gone, with all that was in flight.
@@ -345,7 +377,8 @@ impl Site {
                 Box::new(DirectoryVolume::open(directory.path(), DirectoryOptions::default())?)
             }
         };
-        self.with_log(data, DeviceVolume::open)
+        let volumes = self.with_log(data, DeviceVolume::open)?;
+        Ok(Volumes { others: self.media.reopen()?, ..volumes })
     }
 
     /// Fills what memory the drive of the pages has with sectors from its second half, as far as it

@@ -45,7 +45,7 @@ use crate::pool::{
     Cleaning, Grant, LogRun, PageReader, Plan, Pool, PoolConfig, PoolCounters, Read, ResidentPage,
     WantsCleaning, WriteAheadRule, WriteBack,
 };
-use crate::propagation::{PageWatch, Placement};
+use crate::propagation::{FlashIo, PageWatch, Placement};
 use crate::volume::Io;
 use crate::{Checksum, FileId, Lsn, PageAddress, ReadPages, StorageError};
 use action::ActionScratch;
@@ -71,6 +71,8 @@ pub struct Engine {
     log_io: Io,
     /// The volumes that the propagation has beside the data.
     other_ios: Vec<Io>,
+    /// The raw flash beside the data.
+    chips: Vec<FlashIo>,
     /// What the media beside the data say of themselves.
     owners: Owners,
     active: Option<Transaction>,
@@ -145,9 +147,10 @@ impl Engine {
         };
         let config = settings.propagation.config();
         let other_ios = media.other_volumes().cloned().collect();
+        let chips = media.all_raw_flash().cloned().collect();
         let (placement, _) = config.build(settings.page_bytes, media, double_write, true)?;
         let mut engine = Self::assemble(settings, data_io, log_io, log, placement)?;
-        engine.other_ios = other_ios;
+        (engine.other_ios, engine.chips) = (other_ios, chips);
         engine.begin_run(Lsn(0));
         engine.checkpoint()?;
         let log_apart = (!engine.log_io.is_same(&engine.data_io)).then_some(identity);
@@ -171,6 +174,7 @@ impl Engine {
     ) -> Result<(Self, RestartReport), StorageError> {
         let Shared { data_io, log_io, media } = share(volumes);
         let other_ios: Vec<Io> = media.other_volumes().cloned().collect();
+        let chips = media.all_raw_flash().cloned().collect();
         let found = expect_settings(&data_io)?;
         let (settings, log_apart) = (&found.settings.with(settings), found.log_apart);
         settings.check_on(data_io.sector_bytes())?;
@@ -220,7 +224,7 @@ impl Engine {
         clock.charge(&mut report.page_reads);
         check_written(placement.get(), control.written.max(analysis.written), settings)?;
         let mut engine = Self::assemble(settings, data_io, log_io, log, placement)?;
-        (engine.other_ios, engine.owners) = (other_ios, owners);
+        (engine.other_ios, engine.chips, engine.owners) = (other_ios, chips, owners);
         engine.begin_run(analysis.end.lsn);
         engine.is_read_only = read_only;
         engine.last_checkpoint = control.checkpoint;
@@ -278,6 +282,7 @@ impl Engine {
             data_io,
             log_io,
             other_ios: Vec::new(),
+            chips: Vec::new(),
             owners: Owners::default(),
             active: None,
             parked: BTreeMap::new(),
@@ -345,10 +350,12 @@ impl Engine {
         self.pool.counters()
     }
 
-    /// What the devices have done: that of the pages, and that of the log if it has its own.
+    /// What the devices have done: that of the pages, and that of the log if it has its own. What was done
+    /// to raw flash beside the pages is in the former's.
     #[must_use]
     pub fn device_counters(&self) -> (Counters, Option<Counters>) {
-        let data = self.data_io.counters();
+        let mut data = self.data_io.counters();
+        self.chips.iter().for_each(|chips| chips.add_to(&mut data));
         (data, self.log_is_apart().then(|| self.log_io.counters()))
     }
 

@@ -15,8 +15,8 @@
 use super::{Chips, ChipsSettings, Tiered, TieredSettings};
 use super::{
     DoubleWriteFile, InPageLogging, InPageLoggingSettings, InPlace, LogStructured,
-    LogStructuredSettings, Media, MediumKind, PageDifferential, PageDifferentialSettings,
-    Placement, Propagation,
+    LogStructuredSettings, Media, MediumKind, PageDifferential, PageDifferentialChipsSettings,
+    PageDifferentialSettings, Placement, Propagation,
 };
 use crate::StorageError;
 use crate::page::check_page_bytes;
@@ -35,6 +35,8 @@ pub enum PropagationKind {
     PageDifferential,
     /// What changes on a page goes to a log beside it, on raw flash.
     InPageLogging,
+    /// The same on raw flash.
+    PageDifferentialChips,
     /// As in place, with pages that left the pool on a second volume, too.
     #[cfg(test)]
     Tiered,
@@ -56,6 +58,8 @@ pub struct PropagationSettings {
     pub page_differential: PageDifferentialSettings,
     /// How logs lie beside pages, if they do.
     pub in_page_logging: InPageLoggingSettings,
+    /// The same on raw flash.
+    pub page_differential_chips: PageDifferentialChipsSettings,
     /// The tier, if there is one.
     #[cfg(test)]
     pub tiered: TieredSettings,
@@ -75,6 +79,8 @@ pub enum PropagationConfig {
     PageDifferential(PageDifferentialSettings),
     /// [`InPageLogging`]: changes go to logs beside the pages.
     InPageLogging(InPageLoggingSettings),
+    /// The same on raw flash.
+    PageDifferentialChips(PageDifferentialChipsSettings),
     /// As in place, with pages that left the pool on a second volume, too.
     #[cfg(test)]
     Tiered(TieredSettings),
@@ -90,6 +96,7 @@ impl PropagationKind {
         Self::LogStructured,
         Self::PageDifferential,
         Self::InPageLogging,
+        Self::PageDifferentialChips,
         #[cfg(test)]
         Self::Tiered,
         #[cfg(test)]
@@ -109,6 +116,7 @@ impl PropagationKind {
             Self::LogStructured => &super::log_structured::FILES,
             Self::PageDifferential => &super::page_differential::FILES,
             Self::InPageLogging => &super::in_page_logging::FILES,
+            Self::PageDifferentialChips => &super::page_differential::FILES_ON_CHIPS,
             #[cfg(test)]
             Self::Tiered => &super::tiered::FILES,
             #[cfg(test)]
@@ -122,6 +130,9 @@ impl PropagationKind {
         match self {
             Self::InPlace | Self::LogStructured | Self::PageDifferential => &[],
             Self::InPageLogging => &[(super::in_page_logging::CHIPS, MediumKind::RawFlash)],
+            Self::PageDifferentialChips => {
+                &[(super::page_differential::CHIPS, MediumKind::RawFlash)]
+            }
             #[cfg(test)]
             Self::Tiered => &[(super::tiered::TIER, MediumKind::Volume)],
             #[cfg(test)]
@@ -137,9 +148,10 @@ impl PropagationKind {
         let Some((name, medium)) = self.other_media().first() else { return Ok(()) };
         let what = format!(
             "{who} has nothing but one volume for a database, and the propagation {} needs {} `{name}` \
-             beside it; choose another propagation, or make the database in a program",
+             beside it; choose another propagation, {}",
             self.name(),
-            medium.label()
+            medium.label(),
+            medium.remedy()
         );
         Err(StorageError::InvalidSetting { what })
     }
@@ -149,7 +161,10 @@ impl PropagationKind {
     pub const fn overwrites_pages(self) -> bool {
         match self {
             Self::InPlace => true,
-            Self::LogStructured | Self::PageDifferential | Self::InPageLogging => false,
+            Self::LogStructured
+            | Self::PageDifferential
+            | Self::PageDifferentialChips
+            | Self::InPageLogging => false,
             #[cfg(test)]
             Self::Tiered => true,
             #[cfg(test)]
@@ -175,6 +190,7 @@ impl PropagationKind {
             Self::LogStructured => "appended to segments",
             Self::PageDifferential => "as base pages and differentials",
             Self::InPageLogging => "with logs beside them on raw flash",
+            Self::PageDifferentialChips => "as base pages and differentials on raw flash",
             #[cfg(test)]
             Self::Tiered => "in their places and a tier",
             #[cfg(test)]
@@ -214,6 +230,9 @@ impl From<PropagationConfig> for PropagationSettings {
                 Self { page_differential, ..all }
             }
             PropagationConfig::InPageLogging(in_page_logging) => Self { in_page_logging, ..all },
+            PropagationConfig::PageDifferentialChips(page_differential_chips) => {
+                Self { page_differential_chips, ..all }
+            }
             #[cfg(test)]
             PropagationConfig::Tiered(tiered) => Self { tiered, ..all },
             #[cfg(test)]
@@ -237,6 +256,9 @@ impl PropagationSettings {
             PropagationKind::InPageLogging => {
                 PropagationConfig::InPageLogging(self.in_page_logging.clone())
             }
+            PropagationKind::PageDifferentialChips => {
+                PropagationConfig::PageDifferentialChips(self.page_differential_chips.clone())
+            }
             #[cfg(test)]
             PropagationKind::Tiered => PropagationConfig::Tiered(self.tiered.clone()),
             #[cfg(test)]
@@ -253,6 +275,7 @@ impl PropagationSettings {
             log_structured: LogStructuredSettings::small(page_bytes, seed),
             page_differential: PageDifferentialSettings::small(page_bytes, seed),
             in_page_logging: InPageLoggingSettings::small(page_bytes, seed),
+            page_differential_chips: PageDifferentialChipsSettings::small(page_bytes, seed),
             #[cfg(test)]
             tiered: TieredSettings::default(),
             #[cfg(test)]
@@ -267,6 +290,9 @@ impl PropagationSettings {
             log_structured: self.log_structured.with(&wanted.log_structured),
             page_differential: self.page_differential.with(&wanted.page_differential),
             in_page_logging: self.in_page_logging.with(&wanted.in_page_logging),
+            page_differential_chips: self
+                .page_differential_chips
+                .with(&wanted.page_differential_chips),
             #[cfg(test)]
             tiered: wanted.tiered.clone(),
             #[cfg(test)]
@@ -284,6 +310,7 @@ impl PropagationConfig {
             Self::LogStructured(_) => PropagationKind::LogStructured,
             Self::PageDifferential(_) => PropagationKind::PageDifferential,
             Self::InPageLogging(_) => PropagationKind::InPageLogging,
+            Self::PageDifferentialChips(_) => PropagationKind::PageDifferentialChips,
             #[cfg(test)]
             Self::Tiered(_) => PropagationKind::Tiered,
             #[cfg(test)]
@@ -304,6 +331,7 @@ impl PropagationConfig {
                 settings.with_pages_of(page_bytes).check(sector_bytes)
             }
             Self::InPageLogging(settings) => settings.check(),
+            Self::PageDifferentialChips(settings) => settings.check(page_bytes),
             #[cfg(test)]
             Self::Tiered(settings) => settings.check(),
             #[cfg(test)]
@@ -315,7 +343,9 @@ impl PropagationConfig {
     #[must_use]
     pub fn told_of_making(&self) -> String {
         match self {
-            Self::InPlace | Self::InPageLogging(_) => String::new(),
+            Self::InPlace | Self::InPageLogging(_) | Self::PageDifferentialChips(_) => {
+                String::new()
+            }
             Self::LogStructured(LogStructuredSettings { segment_bytes, .. })
             | Self::PageDifferential(PageDifferentialSettings { segment_bytes, .. }) => {
                 format!(" and several segments of {segment_bytes} bytes")
@@ -364,6 +394,12 @@ impl PropagationConfig {
                 true => InPageLogging::open(&media, page_bytes, settings)?,
                 false => InPageLogging::create(&media, page_bytes, settings)?,
             }),
+            Self::PageDifferentialChips(settings) => {
+                Box::new(match PageDifferential::is_on_chips(media.data()) {
+                    true => PageDifferential::open_on_chips(media, page_bytes, settings)?,
+                    false => PageDifferential::create_on_chips(media, page_bytes, settings)?,
+                })
+            }
             #[cfg(test)]
             Self::Tiered(settings) => Box::new(Tiered::new(media, page_bytes, settings)?),
             #[cfg(test)]

@@ -61,6 +61,17 @@ impl MediumKind {
             Self::RawFlash => "raw flash",
         }
     }
+
+    /// What a user can do who has none, behind other advice.
+    pub(super) const fn remedy(self) -> &'static str {
+        match self {
+            Self::Volume => "or make the database in a program",
+            Self::RawFlash => {
+                "take a simulated drive, which has chips, say `nandu bench ycsb --device \
+                 sim:device-a`, or make the database in a program"
+            }
+        }
+    }
 }
 
 impl OtherMedium {
@@ -81,6 +92,15 @@ impl Medium {
         match self {
             Self::Volume(io) => Self::Volume(io.without_file(CLAIM_FILE)),
             Self::RawFlash(chips) => Self::RawFlash(chips.without_first_blocks(CLAIM_BLOCK_COUNT)),
+        }
+    }
+
+    /// The chips, if it is some.
+    #[must_use]
+    pub const fn raw_flash(&self) -> Option<&FlashIo> {
+        match self {
+            Self::Volume(_) => None,
+            Self::RawFlash(chips) => Some(chips),
         }
     }
 
@@ -130,6 +150,11 @@ impl Media {
             Medium::Volume(io) => Some(io),
             Medium::RawFlash(_) => None,
         })
+    }
+
+    /// The raw flash beside the data.
+    pub(crate) fn all_raw_flash(&self) -> impl Iterator<Item = &FlashIo> {
+        self.others.values().filter_map(Medium::raw_flash)
     }
 
     /// The media beside the data, with what they say of themselves.
@@ -197,13 +222,18 @@ impl Media {
 }
 
 fn wrong(name: &str, wanted: MediumKind, found: Option<&Medium>) -> StorageError {
-    let wanted = wanted.label();
-    let what = match found {
-        None => format!(
-            "{wanted} `{name}` is missing, which the propagation needs; hand it over (in a program, \
-             `Volumes::others`, or `DatabaseOptions::other_directories` for a volume)"
+    let label = wanted.label();
+    let what = match (found, wanted) {
+        (None, MediumKind::Volume) => format!(
+            "{label} `{name}` is missing, which the propagation needs; hand it over (in a program, \
+             `Volumes::others` or `DatabaseOptions::other_directories`)"
         ),
-        Some(found) => format!("`{name}` is {}, not {wanted}", found.kind().label()),
+        (None, MediumKind::RawFlash) => format!(
+            "{label} `{name}` is missing, which the propagation needs, and real files have none; choose \
+             another propagation, or {} (`Volumes::others`)",
+            wanted.remedy()
+        ),
+        (Some(found), _) => format!("`{name}` is {}, not {label}", found.kind().label()),
     };
     StorageError::InvalidSetting { what }
 }

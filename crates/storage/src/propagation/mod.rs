@@ -4,7 +4,7 @@
 //! ```text
 //!   in_place           page n of a file lies at (n - 1) · page_bytes of it, always
 //!   log_structured     pages are appended to segments; a map says where each lies last
-//!   page_differential  so are base pages, and where pages differ from theirs
+//!   page_differential  so are base pages, and where pages differ from theirs; also on raw flash
 //!   in_page_logging    pages have slots on raw flash, and what changes goes to a log beside them
 //! ```
 //!
@@ -48,7 +48,9 @@ pub use in_place::InPlace;
 pub use kind::{PropagationConfig, PropagationKind, PropagationSettings};
 pub use log_structured::{LogStructured, LogStructuredSettings, StoredPage};
 pub use media::{Media, Medium, MediumKind, OtherMedium};
-pub use page_differential::{PageDifferential, PageDifferentialSettings};
+pub use page_differential::{
+    PageDifferential, PageDifferentialChipsSettings, PageDifferentialSettings,
+};
 pub(crate) use placement::PlaceAnswers;
 pub use placement::Placement;
 pub use raw_flash::FlashIo;

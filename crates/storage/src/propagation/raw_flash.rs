@@ -7,11 +7,10 @@
 //!    program that failed is told to its owner alone, and the chips stay in use.
 
 use nandu_base::{Cause, Nanos};
-use nandu_device::FlashUse;
-use nandu_device::RawFlash;
 use nandu_device::raw_flash::{
     FlashCommand, FlashCompletion, FlashError, FlashInfo, FlashRejected, FlashRequest,
 };
+use nandu_device::{Counters, FlashUse, RawFlash};
 use nandu_workers::sync::{Mutex, MutexGuard};
 use nandu_workers::{EventSource, is_worker};
 use std::sync::Arc;
@@ -96,6 +95,14 @@ impl FlashIo {
     #[must_use]
     pub fn counters(&self) -> FlashUse {
         self.shared.state.lock().chips.counters()
+    }
+
+    /// Adds what was done to the chips to what was done to the flash of a device. Nothing below the engine
+    /// programs these by itself, so each flash page counts as written by it.
+    pub fn add_to(&self, counters: &mut Counters) {
+        let mut flash = self.counters();
+        flash.commands.host_write_pages = flash.commands.programmed_pages();
+        counters.flash = Some(counters.flash.map_or(flash, |other| other.with(&flash)));
     }
 
     /// The present: that of the worker who asks, or what the engine's clock says.

@@ -163,11 +163,13 @@ fn propagation(kind: PropagationKind) -> PropagationSettings {
         log_sector_bytes: 256,
         ..InPageLoggingSettings::default()
     };
+    let page_differential_chips = PageDifferentialChipsSettings::small(PAGE_BYTES, 1);
     PropagationSettings {
         kind,
         log_structured,
         page_differential,
         in_page_logging,
+        page_differential_chips,
         ..PropagationSettings::default()
     }
 }
@@ -489,6 +491,8 @@ fn a_medium_too_few_or_too_many_is_told_by_its_name() {
             assert!(told.contains("a bench has nothing but one volume"), "{told}");
             assert!(told.contains(&format!("{} needs ", kind.name())), "{told}");
             assert!(told.contains(&format!(" `{name}` beside it; choose another")), "{told}");
+            let has_drives = told.contains("take a simulated drive, which has chips");
+            assert_eq!(has_drives, medium == MediumKind::RawFlash, "{told}");
             let told = answer(Media::of_data(io.clone())).unwrap_err();
             let (wanted, another) = match medium {
                 MediumKind::Volume => ("a volume", Medium::RawFlash(flash())),

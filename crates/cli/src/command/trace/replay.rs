@@ -8,7 +8,8 @@ use crate::output::Output;
 use crate::progress::Progress;
 use crate::run_facts::RunFacts;
 use clap::Args;
-use nandu::{DeviceVolume, PropagationKind, Settings};
+use nandu::simulated::SimulatedMedia;
+use nandu::{DeviceVolume, PropagationKind, Settings, Volumes};
 use nandu_base::{ByteCount, Rng};
 use nandu_bench::PageReplay;
 use nandu_bench::page_replay::{FirstPages, ReplayOutcome};
@@ -74,25 +75,19 @@ struct ReplayReport<'a> {
 /// Replays the trace and tells.
 pub(super) fn run(arguments: &ReplayArguments, context: &Context) -> Result<(), Failure> {
     let settings = engine_settings::set_new(&Settings::default(), &arguments.set)?;
-    settings.propagation.kind.check_needs_data_alone("nandu trace replay")?;
     let mut reader = context.interrupt.before_work(|| EngineTraceReader::open(&arguments.file))?;
-    let (volume, capacity) = arguments.volume(&reader, context)?;
+    let (volumes, capacity) = arguments.volumes(&reader, settings.propagation.kind, context)?;
     let progress = Progress::new(context, 2);
     let first_pages = first_pages(arguments.seed);
     let head = reader.head().clone();
     let page_count: u64 = head.files.iter().map(|file| u64::from(file.page_count)).sum();
     let config = settings.propagation.config();
     let done = context.interrupt.at_any_time(|| {
-        let replay = PageReplay::begin(
-            &head,
-            &config,
-            Box::new(volume),
-            (first_pages, arguments.seed),
-            |count| {
+        let replay =
+            PageReplay::begin(&head, &config, volumes, (first_pages, arguments.seed), |count| {
                 progress.show(count as f64 / page_count.max(1) as f64, "writing the first pages");
                 !progress.is_interrupted()
-            },
-        )?;
+            })?;
         progress.step_done();
         match replay {
             Some(replay) => replayed(replay, &mut reader, &progress),
@@ -124,12 +119,14 @@ pub(super) fn run(arguments: &ReplayArguments, context: &Context) -> Result<(), 
 }
 
 impl ReplayArguments {
-    /// An empty volume on the drive, with room for the pages of the trace.
-    fn volume(
+    /// An empty volume on the drive, with room for the pages of the trace, and what the propagation needs
+    /// beside it.
+    fn volumes(
         &self,
         reader: &EngineTraceReader,
+        propagation: PropagationKind,
         context: &Context,
-    ) -> Result<(DeviceVolume, ByteCount), Failure> {
+    ) -> Result<(Volumes, ByteCount), Failure> {
         let Some(name) = self.device.strip_prefix("sim:") else {
             let what = format!(
                 "--device {}: a trace is replayed on a simulated drive; say sim:nvme-tlc-2024",
@@ -149,7 +146,9 @@ impl ReplayArguments {
             return Err(Failure::input(what));
         }
         let options = SimOptions { capacity: Some(capacity), seed: self.seed, keep_data: true };
-        Ok((DeviceVolume::format(profile.open(options)?)?, capacity))
+        let data = Box::new(DeviceVolume::format(profile.open(options)?)?);
+        let others = SimulatedMedia::new(propagation, &profile, options)?.format()?;
+        Ok((Volumes { others, ..Volumes::new(data, None) }, capacity))
     }
 }
 

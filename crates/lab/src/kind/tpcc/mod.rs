@@ -236,7 +236,7 @@ impl Measurement for TpccMix {
                 "`transaction_count` must be from {most}, one for each, to {TRANSACTION_COUNT_MAX}"
             ));
         }
-        self.engine().check([PAGE_BYTES], &[("pool_bytes", "memory")])?;
+        self.engine().check_with_media(PAGE_BYTES, &[("pool_bytes", "memory")])?;
         let settings = self.engine().settings(PAGE_BYTES, self.memory.0);
         settings.check().map_err(|error| format!("`memory`: {error}"))
     }
@@ -264,8 +264,9 @@ impl Measurement for TpccMix {
         let error = |error: BenchError| LabError::step(name, &error);
         let site = Site::prepare(bench, name, (name, drive), None)?;
         let site = site.expect("a simulated drive is always there");
-        let volumes = site.format().map_err(|it| error(it.into()))?;
         let settings = self.engine().settings(PAGE_BYTES, self.memory.0);
+        let site = site.with_media_of(settings.propagation.kind, (name, drive), bench.seed)?;
+        let volumes = site.format().map_err(|it| error(it.into()))?;
         let (database, tpcc) = self.rows.store(bench, name, (volumes, &settings))?;
         let cents = self.cents.get(name).copied();
         let work = |part: &str, client_count| {

@@ -219,7 +219,7 @@ impl Measurement for TpccRestart {
         let intervals = "intervals";
         let own =
             [("pool_bytes", "memory"), ("log_bytes", intervals), ("checkpoint_bytes", intervals)];
-        self.engine().check([PAGE_BYTES], &own)?;
+        self.engine().check_with_media(PAGE_BYTES, &own)?;
         self.settings().check().map_err(|error| format!("`memory`: {error}"))
     }
 
@@ -252,6 +252,8 @@ impl Measurement for TpccRestart {
         let error = |error: BenchError| LabError::step(name, &error);
         let site = Site::prepare(bench, name, (name, drive), None)?;
         let site = site.expect("a simulated drive is always there");
+        let propagation = self.settings().propagation.kind;
+        let site = site.with_media_of(propagation, (name, drive), bench.seed)?;
         let volumes = site.format().map_err(|it| error(it.into()))?;
         let (mut database, tpcc) = self.rows.store(bench, name, (volumes, &self.settings()))?;
         let mut series = Self::series_of(name);

@@ -3,6 +3,7 @@
 //! logging, too.
 //!
 //! 1. A segment is written again, or cut off the file, only after the reads from it are done.
+//! 2. Whatever medium the pieces lie on, a page is made of them in the same way.
 
 use super::partial::EntryKind;
 use super::record::Location;
@@ -12,8 +13,57 @@ use crate::propagation::{ChangedRanges, PagePlace, PageRead};
 use crate::volume::{Io, IoOwner};
 use crate::{FileId, PageAddress, StorageError};
 use nandu_base::to_index;
-use nandu_device::{Completion, IoBuffer, Operation};
+use nandu_device::{Completion, DeviceError, IoBuffer, Operation};
 use std::collections::VecDeque;
+
+/// A medium from which pieces of pages are read.
+pub(in crate::propagation) trait PieceReads {
+    /// A buffer that suits the medium.
+    fn piece_buffer(&self, bytes: usize) -> IoBuffer;
+
+    /// Begins to read a piece into `target`, and gives back its ticket.
+    ///
+    /// # Errors
+    /// If the medium refuses.
+    fn begin_piece(
+        &self,
+        file: FileId,
+        offset_bytes: u64,
+        target: IoBuffer,
+    ) -> Result<u64, StorageError>;
+
+    /// Waits for one of the pieces that were begun. One is in flight.
+    fn next_piece(&self) -> ReadPiece;
+}
+
+/// A piece that was read, or was not.
+#[derive(Debug)]
+pub(in crate::propagation) struct ReadPiece {
+    pub(in crate::propagation) ticket: u64,
+    pub(in crate::propagation) result: Result<(), DeviceError>,
+    pub(in crate::propagation) buffer: Option<IoBuffer>,
+}
+
+impl PieceReads for Io {
+    fn piece_buffer(&self, bytes: usize) -> IoBuffer {
+        transfer::buffer(self, bytes)
+    }
+
+    fn begin_piece(
+        &self,
+        file: FileId,
+        offset_bytes: u64,
+        target: IoBuffer,
+    ) -> Result<u64, StorageError> {
+        self.submit(IoOwner::PoolRead, file, Operation::Read, offset_bytes, target)
+    }
+
+    fn next_piece(&self) -> ReadPiece {
+        let Completion { id, result, buffer, .. } =
+            self.wait_any(IoOwner::PoolRead).expect("a read is in flight");
+        ReadPiece { ticket: id, result, buffer }
+    }
+}
 
 /// Reads that were begun.
 #[derive(Debug, Default)]
@@ -57,7 +107,7 @@ impl Reads {
     /// If the device refuses.
     pub(in crate::propagation) fn begin(
         &mut self,
-        io: &Io,
+        medium: &dyn PieceReads,
         address: PageAddress,
         place: Option<PagePlace>,
         mut buffer: IoBuffer,
@@ -72,14 +122,14 @@ impl Reads {
                 return Ok(());
             }
             Some(PagePlace::Whole { file, offset_bytes }) => {
-                let ticket = submit_read(io, file, offset_bytes, buffer)?;
+                let ticket = medium.begin_piece(file, offset_bytes, buffer)?;
                 pieces.push(Piece::Reading { ticket });
                 (IoBuffer::with_alignment(0, 1), None)
             }
             Some(PagePlace::Records(stored)) => {
                 for sectors in stored.pieces() {
-                    let target = transfer::buffer(io, to_index(sectors.end - sectors.start));
-                    match submit_read(io, stored.file(), sectors.start, target) {
+                    let target = medium.piece_buffer(to_index(sectors.end - sectors.start));
+                    match medium.begin_piece(stored.file(), sectors.start, target) {
                         Ok(ticket) => pieces.push(Piece::Reading { ticket }),
                         Err(error) if pieces.is_empty() => return Err(error),
                         // The first request is under way and has to be waited for.
@@ -99,7 +149,7 @@ impl Reads {
     }
 
     /// Waits for the next page that was begun.
-    pub(in crate::propagation) fn next(&mut self, io: &Io) -> Option<PageRead> {
+    pub(in crate::propagation) fn next(&mut self, medium: &dyn PieceReads) -> Option<PageRead> {
         loop {
             if let Some(read) = self.ready.pop_front() {
                 return Some(read);
@@ -107,22 +157,21 @@ impl Reads {
             if self.in_flight.is_empty() {
                 return None;
             }
-            self.wait_for_piece(io);
+            self.wait_for_piece(medium);
         }
     }
 
     /// Waits for all reads, because a segment is written again, or cut off.
-    pub(in crate::propagation) fn settle(&mut self, io: &Io) {
+    pub(in crate::propagation) fn settle(&mut self, medium: &dyn PieceReads) {
         while !self.in_flight.is_empty() {
-            self.wait_for_piece(io);
+            self.wait_for_piece(medium);
         }
     }
 
     /// Waits for a request; the page is ready when all of its pieces are there.
-    fn wait_for_piece(&mut self, io: &Io) {
-        let Completion { id, result, buffer, .. } =
-            io.wait_any(IoOwner::PoolRead).expect("a read is in flight");
-        let is_asked_for = |piece: &Piece| piece.ticket() == Some(id);
+    fn wait_for_piece(&mut self, medium: &dyn PieceReads) {
+        let ReadPiece { ticket, result, buffer } = medium.next_piece();
+        let is_asked_for = |piece: &Piece| piece.ticket() == Some(ticket);
         let mut in_flight = self.in_flight.iter_mut().enumerate();
         let found = in_flight.find_map(|(place, read)| {
             let piece = read.pieces.iter().position(is_asked_for)?;
@@ -147,15 +196,6 @@ impl Reads {
             self.in_flight.iter().map(|read| read.address).collect();
         assert_eq!(addresses.len(), self.in_flight.len(), "a page is read once at a time");
     }
-}
-
-fn submit_read(
-    io: &Io,
-    file: FileId,
-    offset_bytes: u64,
-    target: IoBuffer,
-) -> Result<u64, StorageError> {
-    io.submit(IoOwner::PoolRead, file, Operation::Read, offset_bytes, target)
 }
 
 impl LogStructured {

@@ -15,12 +15,11 @@
 //!    of the segments, and there are no new differentials then. So pages that are there can be changed
 //!    and taken away.
 
+use super::PageDifferential;
 use super::differential::{Found, Waiting, differentials_of, stored_bytes};
 use super::map::Place;
 use super::notes::Note;
 use super::summary::{Entry, EntryKind, read_summary};
-use super::{PageDifferential, transfer};
-use crate::error::unless_full;
 use crate::page::page_is_sound;
 use crate::propagation::ChangedRanges;
 use crate::{PageAddress, StorageError};
@@ -33,6 +32,8 @@ pub(super) const KEPT_COUNT: u32 = 2;
 const GAIN_PART: u32 = 32;
 /// So large a part of the segments is never filled with base pages, where there can be no more.
 const SPARE_PART: u32 = 8;
+/// The same where a write takes more than its sectors.
+const SPARE_PART_OF_UNITS: u32 = 3;
 /// And so many segments of them at least.
 const SPARE_COUNT_MIN: u32 = 2;
 /// The segment that is written, and one that is left before it is full.
@@ -52,7 +53,8 @@ impl PageDifferential {
 
     /// The most segments that the file may have for the pages that there are.
     pub(super) fn segment_count_max(&self) -> u32 {
-        self.segment_count_share().saturating_add(self.crowd_count)
+        let wanted = self.segment_count_share().saturating_add(self.crowd_count);
+        self.medium.fixed_segment_count().map_or(wanted, |count| wanted.min(count))
     }
 
     /// The same, but for those that came since cleaning gained nothing.
@@ -78,9 +80,7 @@ impl PageDifferential {
 
     /// Half of what is to spare, where the file gets as long as it may.
     fn find_difference_bytes_max(&self) -> u64 {
-        let free_bytes = self.io.free_bytes().unwrap_or(u64::MAX);
-        let can_grow_by = free_bytes / u64::from(self.settings.segment_bytes);
-        let can_be = u64::from(self.segments.count()).saturating_add(can_grow_by);
+        let can_be = self.medium.segment_count_max().unwrap_or(u64::MAX);
         let count = u64::from(self.segment_count_share()).min(can_be);
         let held = u64::from(self.settings.reserve_segment_count + OPEN_SEGMENT_COUNT);
         let base_bytes = self.table.page_count() * self.slot_bytes() as u64;
@@ -90,41 +90,35 @@ impl PageDifferential {
 
     /// How many pages that have no place yet can be written.
     pub(super) fn find_room(&mut self, wanted: u64) -> u64 {
-        let Some(free_bytes) = self.io.free_bytes() else { return u64::MAX };
-        let room = self.room_with(free_bytes);
+        let Some(count) = self.medium.segment_count_max() else { return u64::MAX };
+        let room = self.room_of(count);
         self.is_scarce = room < wanted;
         room
     }
 
-    /// The same, with what is free on the volume now; where nobody knows that, in the file as it is.
+    /// The same, with what there may be now; where nobody knows that, with what there is.
     fn room_now(&self) -> u64 {
-        self.room_with(self.io.free_bytes().unwrap_or(0))
+        let found_count = u64::from(self.medium.found_count());
+        self.room_of(self.medium.segment_count_max().unwrap_or(found_count))
     }
 
-    /// The same, where the file may become so many bytes longer.
-    fn room_with(&self, free_bytes: u64) -> u64 {
-        let file_bytes = self.io.byte_count(self.file) + free_bytes;
-        let count = file_bytes / u64::from(self.settings.segment_bytes);
-        let spare = (count / u64::from(SPARE_PART)).max(u64::from(SPARE_COUNT_MIN));
+    /// The same with so many segments.
+    fn room_of(&self, count: u64) -> u64 {
+        // Where writes take whole units, less of a segment is pages than at best.
+        let has_units = self.medium.write_unit_bytes() > self.sector_bytes;
+        let part = if has_units { SPARE_PART_OF_UNITS } else { SPARE_PART };
+        let spare = (count / u64::from(part)).max(u64::from(SPARE_COUNT_MIN));
         let kept = self.settings.reserve_segment_count.max(KEPT_COUNT) + OPEN_SEGMENT_COUNT;
         let left = count.saturating_sub(spare + u64::from(kept)) * self.dense_bytes();
         let left = left.saturating_sub(self.table.difference_bytes()) / self.slot_bytes() as u64;
         left.saturating_sub(self.table.page_count())
     }
 
-    /// Makes the file longer by a segment; false if there is no room on the volume.
+    /// Makes room for one more segment; false if there is none.
     pub(super) fn grow(&mut self) -> Result<bool, StorageError> {
-        let bytes = (u64::from(self.segments.count()) + 1) * u64::from(self.settings.segment_bytes);
-        let own_bytes = self.io.byte_count(self.file);
-        if own_bytes < bytes {
-            // To try is dear where there is no room: a file system may look at all of the file for it.
-            if self.io.free_bytes().is_none_or(|free_bytes| free_bytes >= bytes - own_bytes) {
-                unless_full(self.io.set_byte_count(self.file, bytes))?;
-            }
-            if self.io.byte_count(self.file) < bytes {
-                self.is_scarce = self.room_now() == 0;
-                return Ok(false);
-            }
+        if !self.medium.grow_to(self.segments.count() + 1)? {
+            self.is_scarce = self.room_now() == 0;
+            return Ok(false);
         }
         self.segments.push((0, 0), 0);
         Ok(true)
@@ -210,7 +204,8 @@ impl PageDifferential {
     /// Cuts off free segments at the end that are too many by far.
     fn give_back(&mut self) -> Result<(), StorageError> {
         let count_max = self.segment_count_max();
-        if self.segments.count() <= count_max + EXTRA_COUNT_MAX {
+        let is_fixed = self.medium.fixed_segment_count().is_some();
+        if is_fixed || self.segments.count() <= count_max + EXTRA_COUNT_MAX {
             return Ok(());
         }
         let mut is_shorter = false;
@@ -218,10 +213,8 @@ impl PageDifferential {
             is_shorter = true;
         }
         if is_shorter {
-            self.reads.settle(&self.io);
-            let bytes = u64::from(self.segments.count()) * u64::from(self.settings.segment_bytes);
-            self.io.set_byte_count(self.file, bytes)?;
-            self.io.sync(self.file)?;
+            self.reads.settle(&*self.medium);
+            self.medium.shrink_to(self.segments.count())?;
         }
         Ok(())
     }
@@ -264,7 +257,7 @@ impl PageDifferential {
         self.segments.set_picked(victim);
         let start = u64::from(victim) * u64::from(self.settings.segment_bytes);
         let used_bytes = self.segments.get(victim).used_bytes as usize;
-        let bytes = transfer::read(&self.io, self.file, start, used_bytes)?;
+        let bytes = self.medium.read_whatever(start, used_bytes)?;
         let entries = self.entries_of(victim, &bytes);
         let live_bytes = entries.iter().map(|entry| self.live_bytes_of(entry, &bytes, start));
         if live_bytes.sum::<u32>() < self.segments.get(victim).live_bytes {
@@ -367,8 +360,7 @@ impl PageDifferential {
                 let sector_bytes = u64::from(self.sector_bytes);
                 let from = difference.at.offset_bytes() / sector_bytes * sector_bytes;
                 let end = difference.at.end().next_multiple_of(sector_bytes);
-                let sectors: IoBuffer =
-                    transfer::read(&self.io, self.file, from, to_index(end - from))?;
+                let sectors: IoBuffer = self.medium.read(from, to_index(end - from))?;
                 let skipped = to_index(difference.at.offset_bytes() - from);
                 ChangedRanges::unpack(&sectors[skipped..], &mut page)
             }

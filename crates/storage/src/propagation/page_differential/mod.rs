@@ -1,11 +1,11 @@
-//! Page-differential logging (Kim, Whang and Song, SIGMOD 2010), over segments of a file: a page is a
-//! base page and at most one differential, which tells where the page differs from it now.
+//! Page-differential logging (Kim, Whang and Song, SIGMOD 2010), over segments of a file or of raw flash:
+//! a page is a base page and at most one differential, which tells where the page differs from it now.
 //!
 //! ```text
 //!   write ─► differs little from its base page ─► differential write buffer, one flash page
 //!        └─► differs more, or has none ──┐                       │ full, or a sync
 //!                                        ▼                       ▼
-//!            │ summary │ base page │ base page │ differential page │     file "page-differentials"
+//!            │ summary │ base page │ base page │ differential page │     segments (`medium`)
 //!   read  ◄─ base page ◄ laid over ◄ its differential
 //! ```
 //!
@@ -26,9 +26,11 @@
 //! 6. A write that fails changes nothing: differentials wait again.
 
 mod batch;
+mod chips;
 mod cleaning;
 mod differential;
 mod map;
+mod medium;
 mod notes;
 mod recovery;
 mod segments;
@@ -37,22 +39,24 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
+pub use chips::PageDifferentialChipsSettings;
+pub(super) use chips::{CHIPS, FILES_ON_CHIPS};
 pub use settings::PageDifferentialSettings;
 
 use super::log_structured::reads::Reads;
 use super::log_structured::record::Location;
 use super::log_structured::stored::{Record, StoredPage};
-use super::log_structured::transfer;
 use super::{ChangedRanges, Media, PagePlace, PageRead, PageWrite, Propagation};
 use crate::error::unless_full;
 use crate::page::page_is_sound;
-use crate::volume::{Io, IoOwner};
+use crate::volume::Io;
 use crate::{FileId, PageAddress, StorageError};
 use batch::{Batch, Change};
 use differential::{Waiting, WriteBuffer};
 use map::{Difference, Freed, PageTable};
+use medium::{SegmentMedium, VolumeSegments};
 use nandu_base::to_u32;
-use nandu_device::{IoBuffer, Operation};
+use nandu_device::IoBuffer;
 use notes::{Note, Notes};
 use segments::Segments;
 use summary::Header;
@@ -105,10 +109,13 @@ struct Position {
 
 /// Pages as base pages and differentials.
 pub struct PageDifferential {
+    /// The volume of the data, and the file there that says that there is one.
     io: Io,
+    file: FileId,
+    /// Where the segments lie.
+    medium: Box<dyn SegmentMedium>,
     settings: PageDifferentialSettings,
     sector_bytes: u32,
-    file: FileId,
     table: PageTable,
     notes: Notes,
     segments: Segments,
@@ -161,7 +168,8 @@ impl PageDifferential {
         settings.check(io.sector_bytes())?;
         let file = io.create(SEGMENTS_FILE)?;
         io.sync(file)?;
-        let mut created = Self::assemble(io, settings, file);
+        let medium = Box::new(VolumeSegments::new(io.clone(), file, settings.segment_bytes));
+        let mut created = Self::assemble((io, file), settings, medium);
         created.begin_era()?;
         Ok(created)
     }
@@ -178,10 +186,15 @@ impl PageDifferential {
         self.counters
     }
 
-    fn assemble(io: Io, settings: PageDifferentialSettings, file: FileId) -> Self {
+    fn assemble(
+        (io, file): (Io, FileId),
+        settings: PageDifferentialSettings,
+        medium: Box<dyn SegmentMedium>,
+    ) -> Self {
         Self {
-            sector_bytes: io.sector_bytes(),
+            sector_bytes: medium.sector_bytes(),
             file,
+            medium,
             table: PageTable::default(),
             notes: Notes::default(),
             segments: Segments::new(settings.segment_bytes),
@@ -233,18 +246,15 @@ impl PageDifferential {
     fn read_bases(&mut self, pages: &[PageWrite]) -> Vec<Option<(IoBuffer, u64)>> {
         let begin = |page: &PageWrite| {
             let place = self.table.get(page.address).filter(|_| !page.is_new)?;
-            let buffer = transfer::buffer(&self.io, self.slot_bytes());
-            let (owner, offset) = (IoOwner::PageWrite, place.base.offset_bytes());
-            let ticket = self.io.submit(owner, self.file, Operation::Read, offset, buffer).ok()?;
+            let buffer = self.medium.piece_buffer(self.slot_bytes());
+            let ticket = self.medium.begin_read(place.base.offset_bytes(), buffer).ok()?;
             Some((ticket, place.base_stamp))
         };
         let begun: Vec<Option<(u64, u64)>> = pages.iter().map(begin).collect();
         self.counters.compared_count += begun.iter().flatten().count() as u64;
         let end = |(begun, page): (Option<(u64, u64)>, &PageWrite)| {
             let (ticket, stamp) = begun?;
-            let done = self.io.wait(ticket);
-            done.result.ok()?;
-            let buffer = done.buffer?;
+            let buffer = self.medium.end_read(ticket)?;
             let is_sound = page_is_sound(&buffer[..page.buffer.len()], page.address);
             is_sound.then_some((buffer, stamp))
         };
@@ -332,9 +342,11 @@ impl PageDifferential {
     fn make_room_in_batch(&mut self) -> Result<(), StorageError> {
         let void_count = usize::from(self.void.is_some());
         let bytes = self.batch.sealed_bytes(self.slot_bytes(), 1 + void_count, self.sector_bytes);
+        let bytes = self.in_whole_units(bytes);
         // What is gathered and does not fit behind the last write begins another segment, and fills what
         // a write may have there.
         let gathered_bytes = self.batch.sealed_bytes(0, void_count, self.sector_bytes);
+        let gathered_bytes = self.in_whole_units(gathered_bytes);
         let room = self.position.map(|it| self.room_behind(it));
         let room = room.filter(|&room| gathered_bytes <= room).unwrap_or(u64::MAX);
         let room = room.min(u64::from(self.settings.write_bytes));
@@ -347,6 +359,11 @@ impl PageDifferential {
 
     fn room_behind(&self, position: Position) -> u64 {
         u64::from(self.settings.segment_bytes - position.offset)
+    }
+
+    /// Bytes that a write of so many takes of its segment.
+    fn in_whole_units(&self, bytes: u64) -> u64 {
+        bytes.next_multiple_of(u64::from(self.medium.write_unit_bytes()))
     }
 
     /// Writes what was gathered, if anything was.
@@ -377,12 +394,13 @@ impl PageDifferential {
         if let Some((from, to)) = self.void {
             self.batch.push_void(from, to);
         }
-        let length = self.batch.sealed_bytes(0, 0, self.sector_bytes);
+        let bytes_to_write = self.batch.sealed_bytes(0, 0, self.sector_bytes);
+        let length = self.in_whole_units(bytes_to_write);
         let position = self.find_position(length, kept_count)?;
         let sequence = self.next_stamp();
         let header = self.header_at(position, sequence, length);
         let front = summary::front_bytes(self.batch.entries.len(), self.sector_bytes);
-        let mut bytes = transfer::buffer(&self.io, nandu_base::to_index(length));
+        let mut bytes = self.medium.piece_buffer(nandu_base::to_index(bytes_to_write));
         bytes[nandu_base::to_index(front)..].copy_from_slice(&self.batch.bytes);
         for entry in self.batch.entries.iter_mut().filter(|entry| entry.has_flash_page()) {
             entry.start += to_u32(front);
@@ -390,7 +408,7 @@ impl PageDifferential {
         summary::seal(&mut bytes, &header, &self.batch.entries);
         let start = u64::from(position.segment) * u64::from(self.settings.segment_bytes)
             + u64::from(position.offset);
-        if let Err(error) = transfer::write(&self.io, self.file, start, bytes) {
+        if let Err(error) = self.medium.write(start, bytes) {
             // It may be there or not: the next write says that it never was.
             self.segments.spoil(position.segment, sequence);
             self.position = None;
@@ -440,21 +458,26 @@ impl PageDifferential {
             self.position = None;
         }
         assert!(length <= u64::from(self.settings.segment_bytes), "a segment holds a write");
-        let mut opened = self.segments.open(kept_count);
-        while opened.is_none() && self.grow()? {
-            opened = self.segments.open(kept_count);
+        loop {
+            let mut opened = self.segments.open(kept_count);
+            while opened.is_none() && self.grow()? {
+                opened = self.segments.open(kept_count);
+            }
+            let Some(segment) = opened else {
+                let what = "no segment of page-differential logging can be freed; make room on the \
+                            device, or drop a table";
+                return Err(StorageError::NoSpace { what: what.to_owned() });
+            };
+            self.reads.settle(&*self.medium);
+            let begun = self.medium.begin_segment(segment);
+            if begun == Ok(true) {
+                let position = Position { segment, offset: 0 };
+                self.position = Some(position);
+                return Ok(position);
+            }
+            self.segments.lose(segment);
+            begun?;
         }
-        let Some(segment) = opened else {
-            let what =
-                "no segment of page-differential logging can be freed; make room on the device, \
-                        or drop a table"
-                    .to_owned();
-            return Err(StorageError::NoSpace { what });
-        };
-        self.reads.settle(&self.io);
-        let position = Position { segment, offset: 0 };
-        self.position = Some(position);
-        Ok(position)
     }
 
     /// A write failed: differentials wait again.
@@ -552,7 +575,7 @@ impl PageDifferential {
     /// Makes what was written durable.
     fn flush(&mut self) -> Result<(), StorageError> {
         if self.durable_sequence < self.last_sequence {
-            self.io.sync(self.file)?;
+            self.medium.sync()?;
             self.counters.flush_count += 1;
             self.durable_sequence = self.last_sequence;
             self.claimed_sequence = self.last_claim;
@@ -585,7 +608,7 @@ impl Propagation for PageDifferential {
     }
 
     fn locate(&self, address: PageAddress) -> Option<PagePlace> {
-        self.place_of(address)
+        self.place_of(address).filter(|_| self.medium.is_on_data())
     }
 
     fn needs_room_in_files(&self) -> bool {
@@ -624,11 +647,11 @@ impl Propagation for PageDifferential {
             assert!(pieces.len() <= 2, "invariant 1: a page is two reads at most");
             assert!(pieces.iter().all(|&bytes| bytes <= slot_bytes), "of a flash page each");
         }
-        self.reads.begin(&self.io, address, place, buffer)
+        self.reads.begin(&*self.medium, address, place, buffer)
     }
 
     fn next_read(&mut self) -> Option<PageRead> {
-        self.reads.next(&self.io)
+        self.reads.next(&*self.medium)
     }
 
     fn write(&mut self, pages: &mut [PageWrite]) -> Result<(), StorageError> {

@@ -17,12 +17,14 @@
 
 use super::differential::differentials_of;
 use super::map::Difference;
+use super::medium::{SegmentMedium, VolumeSegments};
 use super::notes::Note;
 use super::summary::{Entry, EntryKind, HEADER_BYTES, Summary, read_summary, summary_bytes};
-use super::{Location, PageDifferential, PageDifferentialSettings, SEGMENTS_FILE, transfer};
-use crate::StorageError;
+use super::{Location, PageDifferential, PageDifferentialSettings, SEGMENTS_FILE};
 use crate::error::unless_full;
 use crate::propagation::Media;
+use crate::volume::Io;
+use crate::{FileId, StorageError};
 use nandu_base::to_u32;
 use nandu_device::{DeviceError, IoBuffer};
 use std::collections::BTreeMap;
@@ -51,6 +53,8 @@ struct Survey {
     unreadable: Option<(u64, DeviceError)>,
     /// The same of all places where the summary of a write could have been.
     gaps: Vec<(u64, DeviceError)>,
+    /// What it is all on, where damage is told.
+    told: String,
 }
 
 impl PageDifferential {
@@ -67,7 +71,17 @@ impl PageDifferential {
             let what = format!("file {SEGMENTS_FILE} of page-differential logging");
             return Err(StorageError::NotFound { what });
         };
-        let mut opened = Self::assemble(io, settings, file);
+        let medium = Box::new(VolumeSegments::new(io.clone(), file, settings.segment_bytes));
+        Self::recover((io, file), settings, medium)
+    }
+
+    /// Takes up what is on `medium`.
+    pub(super) fn recover(
+        (io, file): (Io, FileId),
+        settings: PageDifferentialSettings,
+        medium: Box<dyn SegmentMedium>,
+    ) -> Result<Self, StorageError> {
+        let mut opened = Self::assemble((io, file), settings, medium);
         let mut survey = opened.survey()?;
         let last = opened.follow(&survey)?;
         opened.check_gaps(&survey, last)?;
@@ -96,7 +110,7 @@ impl PageDifferential {
         opened.durable_sequence = survey.claim;
         if !opened.io.is_read_only() {
             // What was found need not be durable, and segments that it emptied are written next.
-            opened.io.sync(file)?;
+            opened.medium.sync()?;
             opened.durable_sequence = last;
             // Without room for it the next write needs some first.
             unless_full(opened.begin_era())?;
@@ -106,10 +120,12 @@ impl PageDifferential {
 
     /// Reads all summaries, and learns what each segment was.
     fn survey(&mut self) -> Result<Survey, StorageError> {
-        let segment_bytes = self.settings.segment_bytes;
-        let count = self.io.byte_count(self.file) / u64::from(segment_bytes);
-        let mut survey = Survey::default();
-        for segment in 0..to_u32(count) {
+        let mut survey = Survey { told: self.medium.told(), ..Survey::default() };
+        for segment in 0..self.medium.found_count() {
+            if !self.medium.is_usable(segment) {
+                self.segments.push_lost();
+                continue;
+            }
             let first = survey.found.len();
             let used_bytes = self.survey_segment(segment, &mut survey)?;
             let sequence = |found: Option<&Found>| found.map_or(0, |it| it.summary.header.sequence);
@@ -157,7 +173,7 @@ impl PageDifferential {
     ) -> Result<(), StorageError> {
         let start = u64::from(segment) * u64::from(self.settings.segment_bytes);
         let left = (self.settings.segment_bytes - offset) as usize;
-        if left == 0 {
+        if left == 0 || self.medium.is_blank_from(start + u64::from(offset))? {
             return Ok(());
         }
         let bytes = self.read_what_can_be(start + u64::from(offset), left, survey)?;
@@ -178,14 +194,14 @@ impl PageDifferential {
         bytes: usize,
         survey: &mut Survey,
     ) -> Result<IoBuffer, StorageError> {
-        if let Ok(all) = unless_unreadable(transfer::read(&self.io, self.file, at, bytes))? {
+        if let Ok(all) = unless_unreadable(self.medium.read_whatever(at, bytes))? {
             return Ok(all);
         }
         let sector_bytes = self.sector_bytes as usize;
-        let mut all = transfer::buffer(&self.io, bytes);
+        let mut all = self.medium.piece_buffer(bytes);
         for start in (0..bytes).step_by(sector_bytes) {
             let at = at + start as u64;
-            match unless_unreadable(transfer::read(&self.io, self.file, at, sector_bytes))? {
+            match unless_unreadable(self.medium.read_whatever(at, sector_bytes))? {
                 Ok(sector) => all[start..start + sector_bytes].copy_from_slice(&sector),
                 Err(error) => _ = survey.unreadable.get_or_insert((at, error)),
             }
@@ -200,7 +216,7 @@ impl PageDifferential {
         bytes: usize,
         survey: &mut Survey,
     ) -> Result<Option<IoBuffer>, StorageError> {
-        let read = unless_unreadable(transfer::read(&self.io, self.file, at, bytes))?;
+        let read = unless_unreadable(self.medium.read_whatever(at, bytes))?;
         let noted = read.map_err(|error| survey.gaps.push((at, error)));
         Ok(noted.ok())
     }
@@ -291,7 +307,7 @@ impl PageDifferential {
 
     fn read_flash_page(&self, found: &Found, entry: &Entry) -> Result<Vec<u8>, StorageError> {
         let start = found.start + u64::from(entry.start);
-        let bytes = transfer::read(&self.io, self.file, start, self.slot_bytes())?;
+        let bytes = self.medium.read_whatever(start, self.slot_bytes())?;
         Ok(bytes.to_vec())
     }
 
@@ -387,7 +403,7 @@ impl Survey {
 
     /// What is damaged, and where nothing can be read, if that is so anywhere.
     fn corrupt(&self, what: &str) -> StorageError {
-        let file = format!("the file {SEGMENTS_FILE}");
+        let file = self.told.clone();
         match self.gaps.first().or(self.unreadable.as_ref()) {
             None => corrupt(file, &format!("{what};")),
             Some((at, error)) => {

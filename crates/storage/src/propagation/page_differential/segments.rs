@@ -24,6 +24,8 @@ pub(super) enum SegmentState {
     Open,
     /// It is written.
     Closed,
+    /// It has nothing and never will: a part of it is bad.
+    Lost,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -104,13 +106,28 @@ impl Segments {
         self.free.insert((opened_at, index));
     }
 
+    /// One more that can have nothing.
+    pub(super) fn push_lost(&mut self) {
+        self.push((0, 0), 0);
+        let (opened_at, index) = (0, self.count() - 1);
+        self.free.remove(&(opened_at, index));
+        self.segments[index as usize].state = SegmentState::Lost;
+    }
+
+    /// An open one that nothing was written to can have nothing.
+    pub(super) fn lose(&mut self, index: u32) {
+        let segment = &mut self.segments[index as usize];
+        (segment.state, segment.opened_at) = (SegmentState::Lost, 0);
+    }
+
     /// Everything that is live is known: what holds some of it is closed, and so is what recovery might
     /// need once more, since nothing durable says more than that the writes up to `claimed_sequence` are.
     pub(super) fn settle(&mut self, claimed_sequence: u64) {
         for index in 0..self.count() {
             let segment = &mut self.segments[index as usize];
             let is_empty = segment.live_bytes == 0 && segment.note_count == 0;
-            if !is_empty || segment.changed_at > claimed_sequence {
+            let is_lost = segment.state == SegmentState::Lost;
+            if !is_lost && (!is_empty || segment.changed_at > claimed_sequence) {
                 segment.state = SegmentState::Closed;
                 self.free.remove(&(segment.turn(), index));
                 self.note_if_empty(index);
@@ -281,7 +298,8 @@ impl Segments {
             assert_eq!(segment.note_count, note_count, "invariant 1: segment {index}");
             let is_free = segment.state == SegmentState::Free;
             assert_eq!(is_free, self.free.contains(&(segment.turn(), index)));
-            assert!(!is_free || live_bytes == 0 && note_count == 0, "invariant 2: {index}");
+            let has_none = is_free || segment.state == SegmentState::Lost;
+            assert!(!has_none || live_bytes == 0 && note_count == 0, "invariant 2: {index}");
             let is_empty = segment.state == SegmentState::Closed && live_bytes + note_count == 0;
             assert_eq!(is_empty, self.empty.contains(&index), "empty segments are known");
         }

@@ -48,14 +48,14 @@ impl Default for PageDifferentialSettings {
 }
 
 /// A smaller differential does not hold what is told of it and one change.
-const DIFFERENCE_BYTES_MIN: u32 = 64;
+pub(super) const DIFFERENCE_BYTES_MIN: u32 = 64;
 /// Of a segment of fewer pages cleaning gains nothing where a volume is full: what it moves takes a summary
 /// and the rest of a segment, a page or so each.
 const SEGMENT_PAGE_COUNT_MIN: u32 = 16;
 /// With less to spare cleaning gains next to nothing.
 const SPARE_PERCENT_MIN: u32 = 10;
 /// Fewest segments in reserve.
-const RESERVE_COUNT_MIN: u32 = 4;
+pub(super) const RESERVE_COUNT_MIN: u32 = 4;
 /// Most spare segments: those in reserve are there from the first page on.
 const SPARE_COUNT_MAX: u32 = 1024;
 

@@ -5,6 +5,7 @@
 use super::*;
 use crate::Lsn;
 use crate::page::{TRAILER_BYTES, seal_page, set_page_lsn};
+use crate::propagation::log_structured::transfer;
 use crate::volume::DeviceVolume;
 use crate::volume::testing::SharedDevice;
 use nandu_base::{Nanos, Rng, to_index};
@@ -15,6 +16,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+mod chips;
 mod faults;
 mod room;
 
