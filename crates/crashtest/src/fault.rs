@@ -2,17 +2,27 @@
 //!
 //! 1. In one life one thing goes wrong: the power goes, or one request fails, or the device is full. So at
 //!    one opening.
-//! 2. It is drawn where something was promised or relied upon, more often than anywhere.
+//! 2. Where bits flip, they do so between two lives, and nothing else goes wrong.
+//! 3. It is drawn where something was promised or relied upon, more often than anywhere.
 
-use crate::life::Simulation;
+use crate::life::{End, Simulation};
+use crate::model;
 use crate::watched::Place;
 use crate::world::WorldDevice;
 use nandu_base::to_index;
-use nandu_device::{Failure, FaultPlan, UnflushedFate};
+use nandu_device::{Device, Failure, FaultPlan, UnflushedFate};
 use nandu_storage::engine::TornPages;
+use nandu_storage::volume::DeviceVolume;
 
 /// Requests within which a planned fault comes: early, later, late.
 const FAULT_WITHIN_REQUESTS: [u64; 3] = [20, 120, 800];
+/// The same of requests to raw flash.
+const FAULT_WITHIN_REQUESTS_TO_CHIPS: [u64; 3] = [20, 200, 2000];
+/// Requests to raw flash within which an opening is cut: it reads some flash pages of each segment before it
+/// writes.
+const REQUESTS_TO_CHIPS_OF_OPENING: [u64; 3] = [500, 2500, 6000];
+/// Most bits that flip between two lives.
+const FLIP_COUNT_MAX: u64 = model::KEPT_COUNT as u64;
 /// Flushes within which one fails, promises within which the power goes, and writes to some kind of file.
 const FAULT_WITHIN_FLUSHES: u64 = 30;
 const FAULT_WITHIN_SYNCS: u64 = 4;
@@ -98,6 +108,9 @@ impl Simulation<'_> {
             let plan = self.scenario.fate(&mut self.rng);
             device.lock().ground().set_plan(plan);
         }
+        if self.plan_cut_of_chips(&FAULT_WITHIN_REQUESTS_TO_CHIPS) {
+            return;
+        }
         match self.rng.below(6) {
             0 => self.promises_until_cut = Some(1 + self.rng.below(CUT_WITHIN_PROMISES)),
             1..=4 => {
@@ -128,4 +141,49 @@ impl Simulation<'_> {
             }
         }
     }
+
+    /// Has the power go at a request to raw flash within one of so many, in half of the cases where there is
+    /// some; false if it will not.
+    fn plan_cut_of_chips(&mut self, within: &[u64]) -> bool {
+        let Self { chips, rng, .. } = self;
+        let chosen = chips.first().filter(|_| rng.below(2) == 0);
+        if let Some((_, chips)) = chosen {
+            let within = within[to_index(rng.below(within.len() as u64))];
+            chips.lock().plan_cut(rng, within);
+        }
+        chosen.is_some()
+    }
+
+    /// The same while a database is opened.
+    pub(crate) fn plan_cut_of_opening_of_chips(&mut self) -> bool {
+        self.plan_cut_of_chips(&REQUESTS_TO_CHIPS_OF_OPENING)
+    }
+
+    /// Flips bits of what lies on the devices after a life. What was in flight is over by then.
+    pub(crate) fn flip_bits(&mut self, end: &End) {
+        if !self.scenario.faults.flipped_bits {
+            return;
+        }
+        self.flip_count_in_open_log = 0;
+        for _ in 0..=self.rng.below(FLIP_COUNT_MAX) {
+            let device = match &self.log {
+                Some(log) if self.rng.below(2) == 0 => log,
+                _ => &self.data,
+            };
+            let first_sector = behind_table_of_files(device);
+            let page_bytes = self.scenario.settings.page_bytes;
+            if device.lock().flip_bit(&mut self.rng, first_sector, page_bytes) {
+                self.flip_count += 1;
+                self.flip_count_in_open_log += usize::from(matches!(end, End::Crashed));
+            }
+        }
+        self.outcome.flip_count = self.flip_count;
+    }
+}
+
+/// The table of files of a volume is left alone: damage to the newer of its two copies cannot be told
+/// from one that was torn.
+fn behind_table_of_files(device: &WorldDevice) -> u64 {
+    let sector_bytes = u64::from(device.info().geometry.sector_bytes);
+    DeviceVolume::table_bytes_on(device.info().geometry) / sector_bytes
 }

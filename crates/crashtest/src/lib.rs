@@ -59,3 +59,4 @@ pub use planted::{PlantedBug, find_planted, run_planted};
 pub use scenario::{Faults, Scenario};
 pub use workload::{Workload, replay_command};
 pub use world::WorldKind;
+pub use world::chips::ChipLaws;

@@ -14,11 +14,12 @@ use crate::files_apart::{FilesApart, KernelMemory};
 use crate::model::{self, HEAP, History, INDEX, KEYED, KeyValue, PASSING, State};
 use crate::room::Room;
 use crate::watched::{Watch, WatchedVolume};
+use crate::world::chips::{self, WorldChips};
 use crate::world::{self, WorldDevice};
 use crate::{Bug, Outcome, Scenario, Violation, WorldKind};
-use nandu_base::{FlashOperation, Rng, to_index};
+use nandu_base::{FlashOperation, Nanos, Rng, to_index};
 use nandu_device::DeviceError::Media;
-use nandu_device::{Device, FaultPlan};
+use nandu_device::{Device, FaultPlan, RawFlash};
 use nandu_storage::database::{
     Column, ColumnType, LoadOptions, NewTable, Row, RowOrder, TableKind, Tables, WriteTransaction,
 };
@@ -42,8 +43,6 @@ const LOAD_SORT_BYTES: u64 = 4 << 10;
 /// Files that a load makes: runs of rows of up to a hundred bytes, and half as many where those of an index
 /// are sorted, too.
 const LOAD_FILE_COUNT: u64 = 3 * LOAD_ROW_COUNT_MAX * 100 / LOAD_SORT_BYTES;
-/// Most bits that flip between two lives.
-const FLIP_COUNT_MAX: u64 = model::KEPT_COUNT as u64;
 
 /// Runs the history of a seed.
 ///
@@ -110,6 +109,7 @@ pub(crate) struct Simulation<'s> {
     pub(crate) log: Option<WorldDevice>,
     /// What the propagation has beside the data, by its names.
     others: Vec<(&'static str, WorldDevice)>,
+    pub(crate) chips: Vec<(&'static str, WorldChips)>,
     /// What the kernel keeps of the files on each device, where they are synced one by one.
     kernel: Vec<KernelMemory>,
     pub(crate) blackout: Arc<AtomicBool>,
@@ -121,8 +121,8 @@ pub(crate) struct Simulation<'s> {
     pub(crate) promises_until_cut: Option<u64>,
     pub(crate) watch: Watch,
     /// Bits that flipped, and those of them that did while the log was open.
-    flip_count: u64,
-    flip_count_in_open_log: usize,
+    pub(crate) flip_count: u64,
+    pub(crate) flip_count_in_open_log: usize,
     pub(crate) room: Room,
 }
 
@@ -145,11 +145,15 @@ impl<'s> Simulation<'s> {
         let log_bytes = scenario.settings.log_bytes * 2 + (1 << 20);
         let log_sector_bytes = scenario.line_bytes.unwrap_or(scenario.sector_bytes);
         let log = scenario.log_apart.then(|| device(log_bytes, log_sector_bytes));
-        let medium = |&(name, _): &(&'static str, MediumKind)| {
-            (name, device(scenario.device_bytes, scenario.sector_bytes))
-        };
-        let others = scenario.settings.propagation.kind.other_media();
-        let others: Vec<_> = others.iter().map(medium).collect();
+        let (mut others, mut chips) = (Vec::new(), Vec::new());
+        for &(name, medium) in scenario.settings.propagation.kind.other_media() {
+            match (medium, &scenario.chips) {
+                (MediumKind::RawFlash, Some(laws)) => {
+                    chips.push((name, chips::chips(laws, &blackout)));
+                }
+                _ => others.push((name, device(scenario.device_bytes, scenario.sector_bytes))),
+            }
+        }
         let kernel = (0..2 + others.len()).map(|_| KernelMemory::default()).collect();
         let rng = Rng::for_part(scenario.seed, "simulation");
         let opening_rng = Rng::for_part(scenario.seed, "failures of openings");
@@ -162,6 +166,7 @@ impl<'s> Simulation<'s> {
             data,
             log,
             others,
+            chips,
             kernel,
             blackout,
             history,
@@ -252,6 +257,9 @@ impl<'s> Simulation<'s> {
         for (number, (_, device)) in (2..).zip(&self.others) {
             self.outcome.trace ^= trace(device).rotate_left(number);
         }
+        for (number, (_, chips)) in (20..).zip(&self.chips) {
+            self.outcome.trace ^= chips.lock().hash().rotate_left(number);
+        }
         self.outcome.request_count = self.request_count();
         let devices: Vec<WorldDevice> = self.devices().cloned().collect();
         for device in &devices {
@@ -259,34 +267,13 @@ impl<'s> Simulation<'s> {
             self.outcome.failed_request_count += failed.request_count;
             self.outcome.failed_sync_count += failed.flush_count;
         }
-        for device in &devices {
-            if let Some(flash) = device.counters().flash {
-                self.outcome.program_count += flash.commands.programmed_pages();
-                self.outcome.erase_count += flash.commands.total(FlashOperation::Erase);
-            }
+        let of_devices = devices.iter().filter_map(|device| device.counters().flash);
+        let of_chips = self.chips.iter().map(|(_, chips)| chips.counters());
+        for flash in of_devices.chain(of_chips) {
+            self.outcome.program_count += flash.commands.programmed_pages();
+            self.outcome.erase_count += flash.commands.total(FlashOperation::Erase);
         }
         self.outcome
-    }
-
-    /// Flips bits of what lies on the devices after a life. What was in flight is over by then.
-    fn flip_bits(&mut self, end: &End) {
-        if !self.scenario.faults.flipped_bits {
-            return;
-        }
-        self.flip_count_in_open_log = 0;
-        for _ in 0..=self.rng.below(FLIP_COUNT_MAX) {
-            let device = match &self.log {
-                Some(log) if self.rng.below(2) == 0 => log,
-                _ => &self.data,
-            };
-            let first_sector = behind_table_of_files(device);
-            let page_bytes = self.scenario.settings.page_bytes;
-            if device.lock().flip_bit(&mut self.rng, first_sector, page_bytes) {
-                self.flip_count += 1;
-                self.flip_count_in_open_log += usize::from(matches!(end, End::Crashed));
-            }
-        }
-        self.outcome.flip_count = self.flip_count;
     }
 
     /// `None` where a fault of this life is the reason of an error.
@@ -363,6 +350,10 @@ impl<'s> Simulation<'s> {
         for ((name, device), kernel) in self.others.iter().zip(of_others) {
             others.insert((*name).to_owned(), OtherMedium::Volume(volume(device, kernel)?));
         }
+        for (name, chips) in &self.chips {
+            let chips = OtherMedium::RawFlash(Box::new(chips.clone()));
+            others.insert((*name).to_owned(), chips);
+        }
         Ok(Volumes { data: volume(&self.data, of_data)?, log, others })
     }
 
@@ -398,9 +389,11 @@ impl<'s> Simulation<'s> {
         self.restore()?;
         if matches!(end, End::Crashed) {
             for _ in 0..self.rng.below(self.scenario.faults.cuts_at_restart_max + 1) {
-                let at = self.request_count() + 1 + self.rng.below(200);
-                let plan = self.scenario.cut(&mut self.rng, at);
-                self.plan(plan);
+                if !self.plan_cut_of_opening_of_chips() {
+                    let at = self.request_count() + 1 + self.rng.below(200);
+                    let plan = self.scenario.cut(&mut self.rng, at);
+                    self.plan(plan);
+                }
                 self.try_to_open()?;
             }
         }
@@ -467,6 +460,15 @@ impl<'s> Simulation<'s> {
             device.ground().set_plan(FaultPlan::default());
             device.ground().power_on()?;
             device.audit();
+        }
+        for (_, chips) in &self.chips {
+            if is_dark {
+                chips.lock().cut_power(Nanos::ZERO);
+            }
+            chips.forget_completions();
+            let mut chips = chips.lock();
+            chips.restore();
+            chips.audit();
         }
         if is_dark && self.scenario.files_apart {
             self.kernel.iter().for_each(|kernel| kernel.lose(&mut self.rng));
@@ -782,13 +784,6 @@ impl<'s> Simulation<'s> {
             }
         }
     }
-}
-
-/// The table of files of a volume is left alone: damage to the newer of its two copies cannot be told
-/// from one that was torn.
-fn behind_table_of_files(device: &WorldDevice) -> u64 {
-    let sector_bytes = u64::from(device.info().geometry.sector_bytes);
-    DeviceVolume::table_bytes_on(device.info().geometry) / sector_bytes
 }
 
 fn columns() -> Vec<Column> {

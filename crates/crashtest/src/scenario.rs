@@ -3,7 +3,7 @@
 
 use crate::crowd::client::Mix;
 use crate::drive::Drive;
-use crate::{Bug, WorldKind, documents};
+use crate::{Bug, ChipLaws, WorldKind, documents};
 use nandu_base::{Rng, to_index, to_u32};
 use nandu_device::{FaultPlan, UnflushedFate};
 use nandu_storage::Settings;
@@ -93,6 +93,8 @@ pub struct Scenario {
     pub device_bytes: u64,
     /// The simulated SSD, where the world is one.
     pub drive: Option<Drive>,
+    /// The raw flash that the pages lie on, where they do.
+    pub chips: Option<ChipLaws>,
     /// Whether files are synced one by one.
     pub files_apart: bool,
     /// Whether the log has a device of its own.
@@ -138,6 +140,7 @@ impl Scenario {
             WorldKind::Memory => {}
             WorldKind::Ssd => scenario.move_to(Drive::of_seed(seed)),
             WorldKind::Files => scenario.files_apart = true,
+            WorldKind::Chips => scenario.lay_pages_on_chips(),
             WorldKind::Lines => scenario.lay_log_on_lines(),
         }
         scenario
@@ -216,6 +219,19 @@ impl Scenario {
         self.device_bytes = self.device_bytes.max((16 << 20) + 2 * settings.log_bytes);
     }
 
+    /// Raw flash for the pages, and a propagation that has them there.
+    fn lay_pages_on_chips(&mut self) {
+        let has_chips = |kind: &PropagationKind| {
+            kind.other_media().iter().any(|(_, medium)| *medium == MediumKind::RawFlash)
+        };
+        let kinds = PropagationKind::ALL.iter().copied().filter(has_chips);
+        let kinds: Vec<PropagationKind> = kinds.collect();
+        let number = Rng::for_part(self.seed, "pages on chips").below(kinds.len() as u64);
+        let (kind, page_bytes) = (kinds[to_index(number)], self.settings.page_bytes);
+        self.settings.propagation = PropagationSettings::small(kind, page_bytes, self.seed);
+        self.chips = Some(ChipLaws::of_seed(self.seed));
+    }
+
     /// A memory for the log alone, which is written line by line.
     fn lay_log_on_lines(&mut self) {
         let mut rng = Rng::for_part(self.seed, "lines");
@@ -288,6 +304,7 @@ impl Scenario {
             sector_bytes: to_u32(sector_bytes),
             device_bytes: (64 << 20) + 2 * log_bytes,
             drive: None,
+            chips: None,
             files_apart: false,
             log_apart: one_of(&[0, 1]) == 1,
             line_bytes: None,

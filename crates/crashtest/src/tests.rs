@@ -9,6 +9,8 @@ use nandu_storage::plant::EngineBug;
 const SEED_COUNT: u64 = 120;
 /// Over files that are synced one by one.
 const FILES_SEED_COUNT: u64 = 60;
+/// With pages on raw flash.
+const CHIPS_SEED_COUNT: u64 = 60;
 /// The same over a log on lines of a memory.
 const LINES_SEED_COUNT: u64 = 80;
 /// Over simulated SSDs: each of the layers six times.
@@ -87,6 +89,24 @@ fn the_same_holds_with_a_log_on_lines_of_a_memory() {
     assert!(total.commit_count > 5 * count && 4 * total.cut_count > 3 * count, "{total:?}");
     assert!(total.loser_count > 0 && total.repaired_page_count > 0, "{total:?}");
     assert!(total.refused_count < total.commit_count, "most changes have room: {total:?}");
+}
+
+#[test]
+fn the_same_holds_with_pages_on_raw_flash() {
+    let count = seeds(CHIPS_SEED_COUNT);
+    let total = run_seeds(WorldKind::Chips, count);
+    assert!(total.commit_count > 5 * count && 2 * total.cut_count > count, "{total:?}");
+    assert!(total.loser_count > 0 && total.erase_count > 10 * count, "{total:?}");
+    assert!(total.refused_count < total.commit_count, "most changes have room: {total:?}");
+}
+
+#[test]
+fn bugs_that_lose_what_was_on_raw_flash_are_found() {
+    for bug in [EngineBug::NoWriteAheadRule, EngineBug::CommitWithoutFlush].map(Bug::OfEngine) {
+        let found = find_planted(bug, WorldKind::Chips, 0, bound(WorldKind::Chips));
+        println!("{bug:?}: {found:?}");
+        assert!(found.first_seed.is_some(), "{bug:?}");
+    }
 }
 
 #[test]
@@ -281,7 +301,7 @@ fn seeds_go_through_all_layers_and_share_their_workload_among_worlds() {
 /// Seeds among which each planted bug is found.
 const fn bound(world: WorldKind) -> u64 {
     match world {
-        WorldKind::Memory | WorldKind::Files | WorldKind::Lines => 50,
+        WorldKind::Memory | WorldKind::Files | WorldKind::Chips | WorldKind::Lines => 50,
         WorldKind::Ssd => 120,
     }
 }

@@ -1,6 +1,6 @@
 //! A scenario in words, as `nandu crash --seed` prints it before it runs the seed.
 
-use crate::{Bug, Drive, Faults, Scenario};
+use crate::{Bug, ChipLaws, Drive, Faults, Scenario};
 use nandu_base::ByteCount;
 use nandu_storage::Settings;
 use nandu_storage::engine::TornPages;
@@ -14,10 +14,11 @@ impl Scenario {
     /// Everything that the seed chose, each with what it is about.
     #[must_use]
     pub fn told(&self) -> Vec<(&'static str, String)> {
-        let ground = match (self.files_apart, &self.drive) {
-            (true, _) => "files in memory, each synced by itself",
-            (false, None) => "sectors in memory",
-            (false, Some(_)) => "a simulated SSD",
+        let ground = match (self.files_apart, &self.drive, &self.chips) {
+            (true, _, _) => "files in memory, each synced by itself",
+            (false, None, None) => "sectors in memory",
+            (false, None, Some(_)) => "sectors in memory, its pages on raw flash",
+            (false, Some(_), _) => "a simulated SSD",
         };
         let mut lines =
             vec![("seed", self.seed.to_string()), ("database lies on", ground.to_owned())];
@@ -29,6 +30,7 @@ impl Scenario {
         ]);
         lines.extend(self.line_bytes.map(|line| ("line of the log's device", bytes(line))));
         lines.extend(self.drive.iter().flat_map(told_drive));
+        lines.extend(self.chips.iter().flat_map(told_chips));
         let tables = match (self.has_heap, self.changes_catalog, self.loads_tables) {
             (false, false, _) => "one with a key",
             (true, false, _) => "one with a key, a heap with an index",
@@ -157,6 +159,23 @@ fn told_faults(faults: Faults) -> String {
 
 fn bytes(count: impl Into<u64>) -> String {
     ByteCount(count.into()).to_string()
+}
+
+fn told_chips(laws: &ChipLaws) -> Vec<Line> {
+    let pages = laws.erase_block_pages;
+    vec![
+        ("flash page of the raw flash", bytes(laws.flash_page_bytes)),
+        ("its erase blocks have", format!("{pages} flash pages")),
+        (
+            "an interrupted program",
+            either(
+                laws.has_paired_pages,
+                "also destroys the flash page before it, if that is its pair",
+                "destroys its flash page alone",
+            ),
+        ),
+        ("bad erase blocks", either(laws.has_bad_erase_blocks, "some from the factory", "none")),
+    ]
 }
 
 fn either(is_first: bool, first: &str, second: &str) -> String {

@@ -66,6 +66,7 @@ pub fn replay_command(seed: u64, world: WorldKind, bug: Bug, workload: Workload)
         WorldKind::Memory => "",
         WorldKind::Ssd => " --world ssd",
         WorldKind::Files => " --world files",
+        WorldKind::Chips => " --world chips",
         WorldKind::Lines => " --world lines",
     };
     let plant = match bug {

@@ -3,11 +3,13 @@
 //! ```text
 //!   volume ─► TracedDevice: hash, bug, ─┬► memory      sectors kept, dropped or torn by a plan
 //!         blackout, flipped bits        └► host cache ─► ssd   what controller, layer and chips lose
+//!   propagation ─► TracedFlash: hash, blackout ─► raw flash in memory, by its laws
 //! ```
 //!
 //! 1. Devices of one world lose their power together: what one has not submitted by then is lost.
 //! 2. The trace is a hash of every request and every byte written, in order of submission.
 
+pub(crate) mod chips;
 mod flips;
 mod host_cache;
 mod memory;
@@ -37,6 +39,9 @@ pub enum WorldKind {
     /// Sectors in memory under files that are synced one by one, as in a directory: a kernel keeps what
     /// was not synced, also for the next process, and a power cut takes any of it.
     Files,
+    /// Sectors in memory, and the pages on raw flash, by one of the propagations that are made for that. What
+    /// a power cut does to the chips follows from their laws.
+    Chips,
     /// Sectors in memory, and the log apart on lines of a memory, each record written directly in most
     /// histories. What lines a power cut takes is drawn.
     Lines,
@@ -44,7 +49,7 @@ pub enum WorldKind {
 
 impl WorldKind {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Memory, Self::Ssd, Self::Files, Self::Lines];
+    pub const ALL: [Self; 5] = [Self::Memory, Self::Ssd, Self::Files, Self::Chips, Self::Lines];
     /// Those in which all planted bugs were looked for.
     pub const PLANTED: [Self; 3] = [Self::Memory, Self::Ssd, Self::Files];
 
@@ -55,6 +60,7 @@ impl WorldKind {
             Self::Memory => "memory",
             Self::Ssd => "ssd",
             Self::Files => "files",
+            Self::Chips => "chips",
             Self::Lines => "lines",
         }
     }

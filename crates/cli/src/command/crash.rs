@@ -79,7 +79,7 @@ pub(crate) struct CrashArguments {
     /// The process that is to be killed
     #[arg(long, hide = true, requires = "kill")]
     killed_from: Option<u32>,
-    /// A bug to plant, by its name; `all` looks for each of them, in all worlds but lines where none is named, and
+    /// A bug to plant, by its name; `all` looks for each of them, in all worlds but chips and lines where none is named, and
     /// tells the first seed that finds it
     #[arg(long, value_name = "BUG", default_value = "none")]
     plant: String,
@@ -96,6 +96,8 @@ enum WorldArgument {
     Ssd,
     /// Sectors in memory under files that are synced one by one, as in a directory
     Files,
+    /// Sectors in memory, the pages on raw flash
+    Chips,
     /// Sectors in memory, the log on lines of a memory that is written directly
     Lines,
 }
@@ -106,6 +108,7 @@ impl WorldArgument {
             Self::Memory => WorldKind::Memory,
             Self::Ssd => WorldKind::Ssd,
             Self::Files => WorldKind::Files,
+            Self::Chips => WorldKind::Chips,
             Self::Lines => WorldKind::Lines,
         }
     }
