@@ -128,6 +128,40 @@ pub struct PageCache<D> {
     lost_write: Option<DeviceError>,
 }
 
+impl PageCacheConfig {
+    /// Checks what makes no sense before whatever drive.
+    ///
+    /// # Errors
+    /// In words, with what would do.
+    pub fn check(&self) -> Result<(), String> {
+        let (page_bytes, byte_count) = (u64::from(self.page_bytes), self.byte_count);
+        if !self.page_bytes.is_power_of_two() {
+            return Err(format!("a page of {page_bytes} bytes is no power of two of sectors"));
+        }
+        let least = PAGE_COUNT_MIN * page_bytes;
+        if byte_count < least {
+            return Err(format!(
+                "a page cache of {byte_count} bytes is too small; give it {least} bytes or more, or leave \
+                 it out"
+            ));
+        }
+        let largest = self.read_ahead_bytes.max(self.read_around_bytes).max(self.dirty_bytes_max);
+        if largest > byte_count / 2 {
+            return Err(format!(
+                "windows and dirty pages take {largest} bytes, and half of the {byte_count} of a page cache \
+                 at most; give it more, or them less"
+            ));
+        }
+        let mapped_bytes = self.indirect_mapped_bytes;
+        if !mapped_bytes.is_multiple_of(page_bytes) {
+            return Err(format!(
+                "an indirect block maps whole pages of {page_bytes} bytes, not {mapped_bytes}"
+            ));
+        }
+        Ok(())
+    }
+}
+
 impl<D: Device> PageCache<D> {
     /// An empty cache before `drive`.
     ///
@@ -142,22 +176,15 @@ impl<D: Device> PageCache<D> {
             volatile_cache: true,
             ..drive.info().clone()
         };
-        let page_bytes = u64::from(config.page_bytes);
         if info.time_source == TimeSource::Wall {
             return invalid("a page cache is simulated on simulated drives only".into());
         }
-        if !config.page_bytes.is_power_of_two() || config.page_bytes < info.geometry.sector_bytes {
-            return invalid(format!("a page of {page_bytes} bytes is no power of two of sectors"));
-        }
-        if config.byte_count < PAGE_COUNT_MIN * page_bytes {
-            return invalid(format!("a page cache has {PAGE_COUNT_MIN} pages or more"));
-        }
-        let largest = config.read_ahead_bytes.max(config.read_around_bytes);
-        if largest > config.byte_count / 2 || config.dirty_bytes_max > config.byte_count / 2 {
-            return invalid("windows and dirty pages take at most half of the memory".into());
-        }
-        if !config.indirect_mapped_bytes.is_multiple_of(page_bytes) {
-            return invalid("an indirect block maps whole pages".into());
+        config.check().map_err(|what| DeviceError::InvalidGeometry { what })?;
+        let (page_bytes, sector_bytes) = (config.page_bytes, info.geometry.sector_bytes);
+        if page_bytes < sector_bytes {
+            return invalid(format!(
+                "a page of {page_bytes} bytes has no sector of {sector_bytes}"
+            ));
         }
         Ok(Self {
             drive,

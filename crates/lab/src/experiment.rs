@@ -684,9 +684,17 @@ fn line_in_measure(text: &str, message: &str) -> usize {
     let first = line_of(text, MEASURE);
     let lines = || text.lines().enumerate().skip(first - 1);
     let named = message.split('`').skip(1).step_by(2);
-    let keys = named.map(|name| name.rsplit('.').next().unwrap_or(name));
-    let line_with = |key| lines().find(|(_, line)| has_key_in(line, key));
-    keys.filter_map(line_with).map(|(index, _)| index + 1).next().unwrap_or(first)
+    let find = |key: &str, from: usize| {
+        let mut rest = lines().skip_while(|&(index, _)| index < from);
+        rest.find(|(_, line)| has_key_in(line, key)).map(|(index, _)| index)
+    };
+    // Each key of a path stands behind the one before it; the last one alone says something, too.
+    let find_path = |path: &str| {
+        let mut keys = path.split('.');
+        let found = keys.try_fold(0, |from, key| find(key, from));
+        found.or_else(|| find(path.rsplit('.').next().unwrap_or(path), 0))
+    };
+    named.filter_map(find_path).map(|index| index + 1).next().unwrap_or(first)
 }
 
 /// Whether `key` is a key on this line, by itself, within a table, or as the end of a heading.

@@ -105,6 +105,28 @@ fn an_unknown_key_in_a_tagged_table_is_found_on_its_own_line() {
 }
 
 #[test]
+fn a_page_cache_that_is_none_is_found_on_the_line_of_its_drive() {
+    let files = |flash: &str, disk: &str| {
+        format!(
+            "title = 't'\nquestion = 'q'\nmethod = 'm'\npaper = 'S004'\nreference = 'r'\n[measure]\n\
+             kind = 'file_system'\nfile_bytes = ['8MiB', '16MiB']\nblock_bytes = ['4KiB']\n\
+             [measure.drives.flash]\nbase = 'sim:supertalent-duradrive'\ncapacity = '64MiB'\n\
+             page_cache = {{ bytes = '{flash}' }}\n[measure.drives.disk]\nbase = 'sim:wd800aajs'\n\
+             page_cache = {{ bytes = '{disk}' }}\n[measure.variants.cold]\npattern = 'random_read'\n\
+             [[shape]]\nclass = 'closed_form'\nkind = 'value_within'\n\
+             series = 'flash.cold.us'\nat = 4096\nlow = 1\nhigh = 500\n"
+        )
+    };
+    let refused = error_of(&files("12MiB", "0B"));
+    let expected = "small.toml:16: `drives.disk.page_cache`: a page cache of 0 bytes is too small";
+    assert!(refused.contains(expected), "{refused}");
+    let refused = error_of(&files("0B", "12MiB"));
+    assert!(refused.contains("small.toml:13: `drives.flash.page_cache`: "), "{refused}");
+    let answer = Experiment::parse("small", "small.toml", &files("12MiB", "12MiB"));
+    assert!(answer.is_ok(), "{answer:?}");
+}
+
+#[test]
 fn what_a_measurement_refuses_is_found_on_its_own_line() {
     let error =
         error_of(&SMALL.replace("erase_block_page_count = 64", "erase_block_page_count = 0"));

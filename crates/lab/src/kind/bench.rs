@@ -191,7 +191,8 @@ impl Scale {
                 "`request_count`, `disk_request_count` and `point_bytes` must be above 0".into()
             );
         }
-        Ok(())
+        let order = self.disk_file.as_ref().map(|file| &file.page_cache);
+        order.map_or(Ok(()), |order| order.check("disk_file.page_cache"))
     }
 }
 

@@ -191,7 +191,8 @@ impl SiteDrive {
         if !(1..=MEMBER_COUNT_MAX).contains(&self.member_count) {
             return Err(format!("`member_count` of `{name}` is not from 1 to {MEMBER_COUNT_MAX}"));
         }
-        Ok(())
+        let order = self.page_cache.as_ref();
+        order.map_or(Ok(()), |order| order.check(&format!("drives.{name}.page_cache")))
     }
 
     pub(crate) fn profile(&self, name: &str) -> Result<Profile, String> {

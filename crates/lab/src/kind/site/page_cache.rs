@@ -60,10 +60,23 @@ const fn mapped() -> ByteCount {
 pub(crate) type Cached = SharedDevice<PageCache<Held>>;
 
 impl PageCacheOrder {
+    /// Checks it before there is a drive; `at` is its key.
+    ///
+    /// # Errors
+    /// Names the key.
+    pub(crate) fn check(&self, at: &str) -> Result<(), String> {
+        self.config(false).check().map_err(|what| format!("`{at}`: {what}"))
+    }
+
     /// Puts this page cache before `drive`.
     pub(crate) fn before(&self, drive: Held, keeps_data: bool) -> Result<Cached, String> {
+        let cache = PageCache::new(drive, self.config(keeps_data));
+        Ok(SharedDevice::new(cache.map_err(|error| error.to_string())?))
+    }
+
+    fn config(&self, keeps_data: bool) -> PageCacheConfig {
         let dirty = self.dirty.map_or(self.bytes.0 / 100 * DIRTY_PERCENT, |dirty| dirty.0);
-        let config = PageCacheConfig {
+        PageCacheConfig {
             byte_count: self.bytes.0,
             page_bytes: PAGE_BYTES,
             read_ahead_bytes: self.read_ahead.0,
@@ -73,8 +86,6 @@ impl PageCacheOrder {
             flushes_drive: self.flushes_drive,
             replacement: self.replacement,
             keeps_data,
-        };
-        let cache = PageCache::new(drive, config).map_err(|error| error.to_string())?;
-        Ok(SharedDevice::new(cache))
+        }
     }
 }
