@@ -232,7 +232,16 @@ fn go_on(
 /// # Errors
 /// As [`Store::check_room`]. Too little memory is no error here.
 pub fn check_room(store: &Store, count: u64, bytes: u64) -> Result<(), ExternalError> {
-    let Ok(division) = Division::new(store, bytes) else { return Ok(()) };
+    let bytes = room_bytes(store, count, bytes)?;
+    store.check_room(bytes, &format!("ranking {}", counted(count, "element")))
+}
+
+/// The room that is counted then; none where there is too little memory.
+///
+/// # Errors
+/// If a block holds no record.
+pub(crate) fn room_bytes(store: &Store, count: u64, bytes: u64) -> Result<u64, ExternalError> {
+    let Ok(division) = Division::new(store, bytes) else { return Ok(0) };
     let list_blocks = count.div_ceil(store.per_block::<u64>()?);
     let list_bytes = list_blocks.saturating_mul(store.block_bytes());
     let mut beside_bytes = list_bytes;
@@ -246,8 +255,7 @@ pub fn check_room(store: &Store, count: u64, bytes: u64) -> Result<(), ExternalE
             beside_bytes = beside_bytes.max(both_orders);
         }
     }
-    let bytes = list_bytes.saturating_add(beside_bytes);
-    store.check_room(bytes, &format!("ranking {}", counted(count, "element")))
+    Ok(list_bytes.saturating_add(beside_bytes))
 }
 
 impl Division {

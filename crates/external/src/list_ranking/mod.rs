@@ -15,7 +15,7 @@ mod external;
 mod paged;
 mod walk;
 
-pub(crate) use external::Division;
+pub(crate) use external::{Division, room_bytes};
 pub use external::{KeptRanking, check_room, rank, rank_watched, resume_ranking};
 pub use paged::rank_paged;
 

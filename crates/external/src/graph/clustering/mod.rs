@@ -28,9 +28,10 @@ mod tour;
 mod tree;
 
 use super::Graph;
+use crate::sort;
 use crate::store::misfit;
 use crate::{
-    ExternalError, KeptVector, Memory, Natural, RecordStream, SortedStream, Store, Vector,
+    ExternalError, KeptVector, Memory, Natural, Record, RecordStream, SortedStream, Store, Vector,
 };
 pub(crate) use division::Division as ClusteringDivision;
 use division::Division;
@@ -196,19 +197,24 @@ impl Clustering {
             let what = "clusters have one node at least".to_owned();
             return Err(ExternalError::Invalid { what });
         }
-        Self::check_room(graph, clusters)?;
         let work = Work::new(graph, source, (clusters, scratch), bytes, settings)?;
+        work.check_room(clusters)?;
         let assigned = settings.kind.method().assign(&work)?;
         work.arrange(clusters, assigned)
     }
 
-    /// That the store has room for what is searched, which comes beside the graph.
-    fn check_room(graph: &Graph, clusters: &Store) -> Result<(), ExternalError> {
-        let entry_blocks = graph.edges.len().div_ceil(clusters.per_block::<Entry>()?);
-        let span_blocks = graph.node_count().div_ceil(clusters.per_block::<Span>()?);
-        let bytes = (entry_blocks + span_blocks).saturating_mul(clusters.block_bytes());
-        let edges = counted(graph.edge_count(), "edge");
-        clusters.check_room(bytes, &format!("clusters of a graph of {edges}"))
+    /// Refuses clusters for which the stores have no room, before anything of them is written: for what is
+    /// searched, which comes beside the graph, and for what is sorted for it, whatever the edges.
+    ///
+    /// # Errors
+    /// As [`Self::build`], and as [`Store::check_room`]. Too little memory is no error here.
+    pub fn check_room(
+        graph: &Graph,
+        (clusters, scratch): (&Store, &Store),
+        bytes: u64,
+        settings: ClusteringSettings,
+    ) -> Result<(), ExternalError> {
+        Work::new(graph, 0, (clusters, scratch), bytes, settings)?.check_room(clusters)
     }
 
     /// What [`Self::build`] reads and writes, in bytes, about: to see how far it is.
@@ -338,6 +344,34 @@ impl ClusteringSettings {
 }
 
 impl Work<'_> {
+    /// As [`Clustering::check_room`].
+    fn check_room(&self, clusters: &Store) -> Result<(), ExternalError> {
+        let (ends, node_count) = (self.graph.edges.len(), self.graph.node_count());
+        let entry_bytes = room_of::<Entry>(clusters, ends)?;
+        let span_bytes = room_of::<Span>(clusters, node_count)?;
+        // All runs are there before the first entry is written, and so are spans where these are in no
+        // words. What entries are read from gives its room back.
+        let has_words = self.division.has_words();
+        let run_bytes = match has_words {
+            true => {
+                run_bytes::<(u32, u32, u32)>(self.store, self.division.entry_sort_bytes(0), ends)
+            }
+            false => {
+                let share = self.division.sort_share().unwrap_or(0);
+                run_bytes::<(u64, Entry)>(self.store, share, ends)
+            }
+        };
+        let edges = counted(self.graph.edge_count(), "edge");
+        let what = format!("clusters of a graph of {edges}");
+        let searched_bytes = entry_bytes.saturating_add(span_bytes);
+        if !clusters.is_same(self.store) {
+            clusters.check_room(searched_bytes, &what)?;
+            return self.store.check_room(run_bytes, &format!("sorting for {what}"));
+        }
+        let beside_bytes = if has_words { 0 } else { span_bytes };
+        clusters.check_room(searched_bytes.max(run_bytes.saturating_add(beside_bytes)), &what)
+    }
+
     /// The cluster of each node, from those that have one, by node.
     fn spread(
         &self,
@@ -355,6 +389,19 @@ impl Work<'_> {
         assert_eq!(assigned.peek()?, None, "each node has one cluster");
         writer.finish()
     }
+}
+
+/// The room of so many records in a store.
+fn room_of<R: Record>(store: &Store, count: u64) -> Result<u64, ExternalError> {
+    let blocks = count.div_ceil(store.per_block::<R>()?);
+    Ok(blocks.saturating_mul(store.block_bytes()))
+}
+
+/// The room of the runs of so many records, which are all there before the first is merged; none where there
+/// is too little memory.
+fn run_bytes<R: Record>(store: &Store, sort_bytes: u64, count: u64) -> u64 {
+    let division = sort::Division::new::<R>(store, sort_bytes);
+    division.map_or(0, |division| division.run_bytes(store, count))
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! Clusters beside the graph in memory: what they have to be, and how wide.
 
 use super::*;
+use crate::graph::GraphClass;
 use crate::graph::tests::{Plain, classes};
-use crate::testing::{GRANT_BYTES, store};
+use crate::testing::{GRANT_BYTES, memory_io, store};
+use crate::{Grant, Settings};
 use nandu_base::{Rng, to_index};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -217,4 +219,28 @@ fn clusters_that_were_kept_are_searched_by_another_process() {
     let swapped =
         KeptClustering { entries: kept.spans.clone(), spans: kept.entries.clone(), ..kept };
     assert!(resume(&swapped).unwrap_err().to_string().contains("records of another size"));
+}
+
+#[test]
+fn clusters_without_room_for_what_is_sorted_are_refused_before_anything_is_written() {
+    let volume = memory_io(1 << 20);
+    let settings = Settings { block_bytes: 512, in_flight: 1 };
+    let store = Store::new(std::slice::from_ref(&volume), settings, Grant::new(1 << 20)).unwrap();
+    let (class, bytes) = (GraphClass::Grid { width: 40, height: 40 }, 24 << 10);
+    let graph = Graph::build(&store, 1600, class.edges(1), bytes).unwrap();
+    // Nothing that grows with the nodes is in memory.
+    let settings = ClusteringSettings { node_bytes: 0, ..ClusteringSettings::default() };
+    let both = (&store, &store);
+    let mut others = Vec::new();
+    while Clustering::check_room(&graph, both, bytes, settings).is_ok() {
+        others.push(Vector::filled(&store, 64, 0_u64).unwrap());
+    }
+    let searched_bytes = ENTRY_BYTES * graph.edges.len() + SPAN_BYTES * graph.node_count();
+    assert_eq!(store.check_room(searched_bytes + 4096, "what is searched"), Ok(()));
+    let before = store.counts();
+    let refused = Clustering::build(&graph, 0, both, bytes, settings).unwrap_err().to_string();
+    assert!(refused.contains("clusters of a graph of 3120 edges would take"), "{refused}");
+    assert_eq!(store.counts(), before, "nothing was read or written");
+    others.clear();
+    Clustering::build(&graph, 0, both, bytes, settings).unwrap().audit();
 }

@@ -18,11 +18,12 @@
 //!    begins a cluster.
 
 use super::forest::{Forest, spanning_forest};
-use super::{Assign, Assigned, NO_CLUSTER, Work, tree};
-use crate::list_ranking::{END, rank};
+use super::{Assign, Assigned, NO_CLUSTER, Work, room_of, run_bytes, tree};
+use crate::list_ranking::{END, rank, room_bytes};
 use crate::stream::Ahead;
 use crate::{Drain, ExternalError, Natural, RecordStream, Sorter, Vector};
 use nandu_base::Rng;
+use nandu_base::words::counted;
 
 /// An end of a tree edge, and the other one.
 type Arc = (u64, u64);
@@ -64,6 +65,7 @@ impl Assign for Tour {
             return tree::cut(work).map(Assigned::InMemory);
         }
         let Forest { edges, roots } = spanning_forest(work)?;
+        work.check_tour_room(&edges)?;
         let List { arcs, successors, head } = work.tour(edges, &roots)?;
         let Some(head) = head else {
             let none = Vector::filled(work.store, work.graph.node_count(), NO_CLUSTER)?;
@@ -78,6 +80,21 @@ impl Assign for Tour {
 }
 
 impl Work<'_> {
+    /// Refuses a tour for which there is no room, before anything of it is written: its arcs lie beside who
+    /// follows each of them, and later beside the list and what ranking that takes.
+    fn check_tour_room(&self, edges: &Vector<(u64, u64)>) -> Result<(), ExternalError> {
+        let arc_count = 2 * edges.len();
+        let share = self.division.sort_share()?;
+        let following_bytes = run_bytes::<Following>(self.store, share, arc_count);
+        let ranking_bytes = room_bytes(self.store, arc_count, self.division.bytes)?;
+        let arc_bytes = room_of::<Arc>(self.store, arc_count)?;
+        let bytes = arc_bytes.saturating_add(following_bytes.max(ranking_bytes));
+        // The tree is read away before that.
+        let given_back_bytes = room_of::<(u64, u64)>(self.store, edges.len())?;
+        let what = format!("a tour of {}", counted(edges.len(), "edge"));
+        self.store.check_room(bytes.saturating_sub(given_back_bytes), &what)
+    }
+
     /// The tour as a linked list.
     fn tour(&self, edges: Vector<(u64, u64)>, roots: &Vector<u64>) -> Result<List, ExternalError> {
         let share = self.division.sort_share()?;

@@ -27,7 +27,7 @@ use nandu_trace::compression::Compression;
 use std::fmt;
 use std::io::{Cursor, Read};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use watched::{Stoppable, Watch, Watched};
 
 /// Bytes of memory that a reader takes of its grant. Unpacking takes its window besides: 32 KiB of
@@ -137,13 +137,18 @@ impl EdgeList {
         let failed = |what: String| watch.error(file, &format!("{file}: {what}"), &what);
         let watched = Watched::new(stream, Arc::clone(&watch));
         let unpacked = nandu_trace::compression::decompress(watched);
-        let (stream, packed) = unpacked.map_err(|error| failed(error.to_string()))?;
+        // Where no line was read yet, nor a byte of what is packed, it is a byte of the file.
+        let cut = |what: String| {
+            let read_bytes = watch.read_bytes().load(Ordering::Relaxed);
+            watch.error(file, &format!("{file}, at byte {read_bytes}: {what}"), &what)
+        };
+        let (stream, packed) = unpacked.map_err(|error| cut(error.to_string()))?;
         // Few bytes may be very many when they are unpacked.
         let mut stream = Stoppable::new(stream, Arc::clone(&watch));
         let is_packed = packed != Compression::None;
         let mut sample = Vec::new();
         let sampled = stream.by_ref().take(SAMPLE_BYTES).read_to_end(&mut sample);
-        sampled.map_err(|error| failed(error.to_string()))?;
+        sampled.map_err(|error| cut(error.to_string()))?;
         let kind = match options.kind {
             Some(kind) => kind,
             None => EdgeListKind::of(&sample, file).map_err(failed)?,

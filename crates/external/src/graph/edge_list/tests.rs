@@ -220,6 +220,18 @@ fn packed_lists_that_end_early_are_told_with_the_line() {
     }
 }
 
+#[test]
+fn packed_lists_that_end_before_their_first_edge_are_told_with_the_byte() {
+    let text: String = (0..200).map(|node| format!("{node} {}\n", node * 7 % 211)).collect();
+    for (packed, name) in [(gzip(text.as_bytes()), "gzip"), (zstd(text.as_bytes()), "zstd")] {
+        for length in [packed.len() / 2, packed.len() - 1] {
+            let text = said(&packed[..length], "x.txt.zst", &EdgeListOptions::default());
+            let expected = format!("x.txt.zst, at byte {length}: the {name} data ends early");
+            assert!(text.starts_with(&expected), "{text}");
+        }
+    }
+}
+
 /// Gives some bytes, then fails as a disk does.
 struct Failing(Cursor<Vec<u8>>);
 
