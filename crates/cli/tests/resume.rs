@@ -227,6 +227,27 @@ fn a_run_whose_directory_got_another_name_keeps_its_own_graph() {
 }
 
 #[test]
+fn a_run_whose_directory_was_removed_ends_and_leaves_what_is_in_its_place() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    make(directory, "line --nodes 40000");
+    // It writes down the graph first, and then the clusters.
+    let asked = "graph bfs g.u64 --algorithm mm --memory 1MiB --quiet --keep run";
+    let mut child = start(directory, &words(asked));
+    wait_for(directory, &mut child, Value::is_object);
+    fs::remove_dir_all(directory.join("run")).unwrap();
+    fs::create_dir(directory.join("run")).unwrap();
+    fs::write(directory.join("run/run.json"), "another's").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("run: it was removed or renamed while the run"), "{said}");
+    assert_eq!(fs::read_to_string(directory.join("run/run.json")).unwrap(), "another's");
+    assert_eq!(names(&directory.join("run")), ["run.json"]);
+    assert_eq!(names(directory), ["g.u64", "run"], "its graph went");
+}
+
+#[test]
 fn a_list_that_was_copied_takes_nothing_from_the_run_that_it_was_copied_from() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();

@@ -12,7 +12,9 @@
 //! 2. Who goes on asks the same of the same file, by its size and the time of its last change.
 //! 3. What was kept goes when the answer is out, or if the work fails before anything was reached.
 //! 4. One process works on a directory: whoever comes while it does changes nothing there.
-//! 5. Each run has a number of its own, which names its directories of files and is known to each block in
+//! 5. A run writes to the directory that it locked. Where that was removed, or another is in its place, it
+//!    ends.
+//! 6. Each run has a number of its own, which names its directories of files and is known to each block in
 //!    them: whatever else was kept, under the same names too, is never taken for it, nor removed by it.
 
 use crate::command::beyond::{Keeping, Role, USUAL, sync_folders};
@@ -130,8 +132,8 @@ pub(super) struct Kept {
     role: Role,
     /// Whether all stays when the program ends.
     stays: Arc<Stays>,
-    /// Invariant 4.
-    _lock: File,
+    /// The directory, by invariants 4 and 5.
+    lock: File,
 }
 
 impl Kept {
@@ -187,7 +189,7 @@ impl Kept {
         };
         let list = fs::canonicalize(directory).map_err(|error| failed(&error))?;
         let stays = Arc::new(Stays::new(false, list));
-        let kept = Self { directory: directory.to_path_buf(), run, role, stays, _lock: lock };
+        let kept = Self { directory: directory.to_path_buf(), run, role, stays, lock };
         kept.write()?;
         Ok(kept)
     }
@@ -221,7 +223,7 @@ impl Kept {
         // Whatever goes wrong from here on, what was reached is not lost.
         let place = fs::canonicalize(directory).map_err(|error| cannot_make(directory, &error))?;
         let stays = Arc::new(Stays::new(run.reached.is_some(), place));
-        Ok(Self { directory: directory.to_path_buf(), run, role, stays, _lock: lock })
+        Ok(Self { directory: directory.to_path_buf(), run, role, stays, lock })
     }
 
     /// Where files are made and found.
@@ -298,14 +300,44 @@ impl Kept {
         match told {
             Err(failure) if failure.exit_code() != 0 => Err(self.explain(failure, what_stays())),
             told => {
-                let _ = fs::remove_file(self.directory.join(NAME));
+                if self.is_in_place() {
+                    let _ = fs::remove_file(self.directory.join(NAME));
+                }
                 self.stays.end();
                 told
             }
         }
     }
 
+    /// Whether the directory is the one that was locked.
+    fn is_in_place(&self) -> bool {
+        let same = |one: &fs::Metadata, other: &fs::Metadata| {
+            (one.dev(), one.ino()) == (other.dev(), other.ino())
+        };
+        match (self.lock.metadata(), fs::metadata(&self.directory)) {
+            (Ok(locked), Ok(found)) => same(&locked, &found),
+            _ => false,
+        }
+    }
+
+    /// Refuses to go on once the directory is another one, or none.
+    fn check_place(&self) -> Result<(), Failure> {
+        if self.is_in_place() {
+            return Ok(());
+        }
+        if self.lock.metadata().is_ok_and(|locked| locked.nlink() == 0) {
+            // Nobody can go on with what no list names.
+            self.stays.end();
+        }
+        Err(Failure::input(format!(
+            "{}: it was removed or renamed while the run that locked it was at work; begin anew with --keep \
+             and another directory, or go on with --resume and its new name",
+            self.directory.display()
+        )))
+    }
+
     fn write(&self) -> Result<(), Failure> {
+        self.check_place()?;
         let failed = |error: io::Error| {
             Failure::system(format!("cannot write {}", self.directory.join(NAME).display()), &error)
         };
@@ -322,6 +354,9 @@ impl Kept {
 impl Drop for Kept {
     fn drop(&mut self) {
         if self.stays.is_set() {
+            return;
+        }
+        if !self.is_in_place() {
             return;
         }
         // What cannot be removed says by its name what it is.
