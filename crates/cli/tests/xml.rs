@@ -40,6 +40,11 @@ fn a_document_that_is_removed_makes_room_for_another_of_its_name() {
     let import = ["xml", "import", "bib.xml", "bib", "--index", "elements"];
     stdout_of(directory, &import);
     stdout_of(directory, &["xml", "import", "other.xml", "bib", "--name", "other"]);
+    for tree in ["document-nodes", "document-catalog", "other-nodes"] {
+        let said = failure_of(directory, &["db", "drop", "bib", tree], 2);
+        let document = tree.split('-').next().unwrap();
+        assert!(said.contains(&format!("nandu xml drop --name {document} bib")), "{said}");
+    }
     let twice = failure_of(directory, &import, 2);
     assert!(twice.contains("nandu xml drop"), "{twice}");
     assert_eq!(stdout_of(directory, &["xml", "drop", "bib"]), "document is removed\n");

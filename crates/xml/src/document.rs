@@ -380,6 +380,23 @@ impl Document {
         Ok(Self { name: name.to_owned(), catalog })
     }
 
+    /// The document one of whose trees `tree` is, if it is a tree of one that can be read.
+    #[must_use]
+    pub fn of_tree(tables: &Tables, tree: &str) -> Option<Self> {
+        let of_index = || {
+            let (document, number) = tree.rsplit_once("-index-")?;
+            number.parse::<u32>().is_ok().then_some(document)
+        };
+        let ends = ["-nodes", "-catalog"];
+        let document = ends.iter().find_map(|end| tree.strip_suffix(end)).or_else(of_index)?;
+        let found = Self::open_structure(tables, document).ok()?;
+        let names = DocumentNames::of(document);
+        let is_its = tree == names.nodes
+            || tree == names.catalog
+            || found.catalog.indexes.iter().any(|index| names.index(index.number) == tree);
+        is_its.then_some(found)
+    }
+
     /// Reads the counts, exact or not.
     fn read_counts(&mut self, tables: &Tables) -> Result<(), XmlError> {
         let catalog = DocumentNames::of(&self.name).catalog;

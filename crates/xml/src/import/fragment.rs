@@ -123,7 +123,7 @@ pub(crate) fn check_value(kind: NodeKind, value: &str) -> Result<(), &'static st
     let target = target.unwrap_or_default();
     let has_target = words::check_name(target).is_ok() && !target.eq_ignore_ascii_case("xml");
     match kind {
-        _ if !words::is_text(value) => Err("a character is none that XML allows"),
+        _ if !words::is_text(value) => Err(words::NO_CHARACTER),
         NodeKind::Text if value.is_empty() => Err("a text has characters; remove the node instead"),
         NodeKind::Comment if value.contains("--") || value.ends_with('-') => {
             Err("a comment has no `--`, and no `-` at its end")

@@ -377,7 +377,9 @@ impl<S: FnMut(&[u8], &[u8]) -> Result<(), Trouble>> Importer<S> {
         let name = tag.name().0;
         let text = tag.attributes_raw();
         self.attributes.clear();
-        tag::find_attributes(text, &mut self.attributes)?;
+        let found = tag::find_attributes(text, &mut self.attributes);
+        found
+            .map_err(|(at, what)| behind(&mut self.place, level, ["<", name, &text[..at]], what))?;
         let outer = self.scopes.last().expect("the document has a scope").id;
         let binding_count = self.names.binding_count();
         let id = match self.attributes.iter().any(|attribute| attribute.prefix(text).is_some()) {
@@ -388,7 +390,11 @@ impl<S: FnMut(&[u8], &[u8]) -> Result<(), Trouble>> Importer<S> {
                     let Some(prefix) = attribute.prefix(text) else { continue };
                     self.value.clear();
                     let value = attribute.value(text);
-                    tag::expand(value, &mut self.entities, level, &mut self.value)?;
+                    let expanded = tag::expand(value, &mut self.entities, level, &mut self.value);
+                    expanded.map_err(|(at, what)| {
+                        let before = &text[..attribute.value_at() + at];
+                        behind(&mut self.place, level, ["<", name, before], what)
+                    })?;
                     let namespace = String::from_utf8_lossy(&self.value).into_owned();
                     declarations.push((prefix, namespace));
                 }
@@ -400,7 +406,7 @@ impl<S: FnMut(&[u8], &[u8]) -> Result<(), Trouble>> Importer<S> {
         let class = self.names.class_of(&mut self.tree.synopsis, above, step)?;
         self.cover_new_classes();
         self.tree.open(class, &mut self.sink)?;
-        if self.attributes.is_empty() { Ok(()) } else { self.put_attributes(text, level) }
+        if self.attributes.is_empty() { Ok(()) } else { self.put_attributes((name, text), level) }
     }
 
     /// Has the indexes know classes that are new.
@@ -412,7 +418,8 @@ impl<S: FnMut(&[u8], &[u8]) -> Result<(), Trouble>> Importer<S> {
         }
     }
 
-    fn put_attributes(&mut self, text: &str, level: usize) -> Result<(), Trouble> {
+    /// Stores the attributes of a tag of that name, which stand in what follows it.
+    fn put_attributes(&mut self, (tag, text): (&str, &str), level: usize) -> Result<(), Trouble> {
         let scope = self.scopes.last().expect("the document has a scope").id;
         let element = self.tree.class();
         let attributes = std::mem::take(&mut self.attributes);
@@ -422,16 +429,24 @@ impl<S: FnMut(&[u8], &[u8]) -> Result<(), Trouble>> Importer<S> {
                 Some(prefix) => (NodeKind::Namespace, StepKind::Namespace, prefix),
                 None => (NodeKind::Attribute, StepKind::Attribute, attribute.name(text)),
             };
+            let before = &text[..attribute.name_at()];
             let class = (scope, step, name);
-            let class = self.names.class_of(&mut self.tree.synopsis, element, class)?;
+            let class = self.names.class_of(&mut self.tree.synopsis, element, class);
+            let class =
+                class.map_err(|what| behind(&mut self.place, level, ["<", tag, before], what))?;
             self.cover_new_classes();
-            self.distinct.add(class, name)?;
+            let added = self.distinct.add(class, name);
+            added.map_err(|what| behind(&mut self.place, level, ["<", tag, before], what))?;
             self.value.clear();
             let value = attribute.value(text);
             if tag::is_plain(value) {
                 self.tree.attribute(node, class, value.as_bytes(), &mut self.sink)?;
             } else {
-                tag::expand(value, &mut self.entities, level, &mut self.value)?;
+                let expanded = tag::expand(value, &mut self.entities, level, &mut self.value);
+                expanded.map_err(|(at, what)| {
+                    let before = &text[..attribute.value_at() + at];
+                    behind(&mut self.place, level, ["<", tag, before], what)
+                })?;
                 self.tree.attribute(node, class, &self.value, &mut self.sink)?;
             }
         }
@@ -450,11 +465,12 @@ impl<S: FnMut(&[u8], &[u8]) -> Result<(), Trouble>> Importer<S> {
 
     #[inline]
     fn characters(&mut self, text: &str, level: usize) -> Result<(), Trouble> {
-        if !words::is_text(text) {
-            return Err("a character is none that XML allows".into());
-        }
-        if memchr::memchr(b']', text.as_bytes()).is_some() && text.contains("]]>") {
-            return Err("`]]>` is not allowed in text; write `]]&gt;`".into());
+        self.check_text("", text, level)?;
+        if memchr::memchr(b']', text.as_bytes()).is_some()
+            && let Some(at) = text.find("]]>")
+        {
+            let what = "`]]>` is not allowed in text; write `]]&gt;`";
+            return Err(behind(&mut self.place, level, ["", "", &text[..at]], what));
         }
         self.begin_text();
         tag::put_lines(text, level, &mut self.text);
@@ -465,9 +481,7 @@ impl<S: FnMut(&[u8], &[u8]) -> Result<(), Trouble>> Importer<S> {
         if self.tree.depth() == 0 {
             return Err("there is text outside of the outermost element".into());
         }
-        if !words::is_text(text) {
-            return Err("a character is none that XML allows".into());
-        }
+        self.check_text("<![CDATA[", text, level)?;
         self.begin_text();
         tag::put_lines(text, level, &mut self.text);
         self.limit_text()
@@ -508,12 +522,26 @@ impl<S: FnMut(&[u8], &[u8]) -> Result<(), Trouble>> Importer<S> {
     /// A node without a name.
     fn leaf(&mut self, kind: NodeKind, text: &str, level: usize) -> Result<(), Trouble> {
         self.end_text()?;
-        if !words::is_text(text) {
-            return Err("a character is none that XML allows".into());
-        }
+        let opening = match kind {
+            NodeKind::Comment => "<!--",
+            NodeKind::Instruction => "<?",
+            // How much white space there is before the text, nobody says.
+            _ => "",
+        };
+        self.check_text(opening, text, level)?;
         self.value.clear();
         tag::put_lines(text, level, &mut self.value);
         self.tree.child(kind, &self.value, &mut self.sink)
+    }
+
+    /// Refuses a character that XML does not allow, in a text behind `opening`.
+    #[inline]
+    fn check_text(&mut self, opening: &str, text: &str, level: usize) -> Result<(), Trouble> {
+        if words::is_text(text) {
+            return Ok(());
+        }
+        let before = &text[..words::wrong_at(text)];
+        Err(behind(&mut self.place, level, ["", opening, before], words::NO_CHARACTER))
     }
 
     fn doctype(&mut self, text: &str, level: usize) -> Result<(), Trouble> {
@@ -574,6 +602,16 @@ impl<S: FnMut(&[u8], &[u8]) -> Result<(), Trouble>> Importer<S> {
         }
         self.tree.finish(&mut self.sink)
     }
+}
+
+/// What is wrong behind these parts of the piece that is being read, and the place of that. In what an
+/// entity stands for the place is that of the reference to it.
+#[cold]
+fn behind(place: &mut Place, level: usize, passed: [&str; 3], what: impl Into<Trouble>) -> Trouble {
+    if level == 0 {
+        passed.iter().for_each(|part| place.pass(part.as_bytes()));
+    }
+    what.into()
 }
 
 fn new_reader<R: BufRead>(source: R) -> Reader<R> {

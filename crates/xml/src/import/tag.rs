@@ -14,6 +14,16 @@ pub(super) struct AttributePlace {
 }
 
 impl AttributePlace {
+    /// Where its name begins.
+    pub(super) const fn name_at(&self) -> usize {
+        self.name.start
+    }
+
+    /// Where its value begins, behind the quote.
+    pub(super) const fn value_at(&self) -> usize {
+        self.value.start
+    }
+
     #[inline]
     pub(super) fn name<'t>(&self, text: &'t str) -> &'t str {
         &text[self.name.clone()]
@@ -34,9 +44,12 @@ impl AttributePlace {
     }
 }
 
-/// Finds the attributes of a tag in what follows its name. Says what is wrong.
+/// Finds the attributes of a tag in what follows its name. Says behind how many bytes what is wrong.
 #[inline]
-pub(super) fn find_attributes(text: &str, places: &mut Vec<AttributePlace>) -> Result<(), String> {
+pub(super) fn find_attributes(
+    text: &str,
+    places: &mut Vec<AttributePlace>,
+) -> Result<(), (usize, String)> {
     let bytes = text.as_bytes();
     let skip_space = |mut at: usize| {
         while bytes.get(at).is_some_and(|&byte| is_space(byte)) {
@@ -51,22 +64,24 @@ pub(super) fn find_attributes(text: &str, places: &mut Vec<AttributePlace>) -> R
             return Ok(());
         }
         if start == end {
-            return Err("between attributes there is a space".to_owned());
+            return Err((start, "between attributes there is a space".to_owned()));
         }
         let rest = &bytes[start..];
         let name_bytes = rest.iter().position(|&byte| byte == b'=' || is_space(byte));
         let name = start..start + name_bytes.unwrap_or(rest.len());
         let equals = skip_space(name.end);
         if bytes.get(equals) != Some(&b'=') {
-            return Err(format!("attribute `{}` has no value", &text[name]));
+            return Err((start, format!("attribute `{}` has no value", &text[name])));
         }
         let opening = skip_space(equals + 1);
         let Some(&quote @ (b'"' | b'\'')) = bytes.get(opening) else {
-            return Err(format!("the value of attribute `{}` has no quotes", &text[name]));
+            let what = format!("the value of attribute `{}` has no quotes", &text[name]);
+            return Err((opening, what));
         };
         let value_bytes = memchr::memchr(quote, &bytes[opening + 1..]);
         let Some(value_bytes) = value_bytes else {
-            return Err(format!("the value of attribute `{}` has no end", &text[name]));
+            let what = format!("the value of attribute `{}` has no end", &text[name]);
+            return Err((opening, what));
         };
         let value = opening + 1..opening + 1 + value_bytes;
         end = value.end + 1;
@@ -85,32 +100,37 @@ pub(super) fn is_plain(value: &str) -> bool {
 }
 
 /// Appends the value of an attribute: references become what they stand for, white space becomes
-/// spaces.
+/// spaces. Says behind how many bytes what is wrong; in an entity that is where it is referred to.
 pub(super) fn expand(
     value: &str,
     entities: &mut Entities,
     level: usize,
     bytes: &mut Vec<u8>,
-) -> Result<(), String> {
+) -> Result<(), (usize, String)> {
     if !words::is_text(value) {
-        return Err("a character is none that XML allows".to_owned());
+        return Err((words::wrong_at(value), words::NO_CHARACTER.to_owned()));
     }
-    if value.contains('<') {
-        return Err("`<` is not allowed in the value of an attribute; write `&lt;`".to_owned());
+    if let Some(at) = value.find('<') {
+        let what = "`<` is not allowed in the value of an attribute; write `&lt;`";
+        return Err((at, what.to_owned()));
     }
-    let mut rest = value;
-    while let Some(at) = rest.find('&') {
-        put_spaces(&rest[..at], level, bytes);
-        let end = rest[at..].find(';').ok_or("after `&` a `;` is missing; write `&amp;` for it")?;
-        let name = &rest[at + 1..at + end];
-        rest = &rest[at + end + 1..];
-        if !put_known(name, bytes)? {
-            words::check_name(name)?;
-            let text = entities.expand(name, level)?;
-            expand(&text, entities, level + 1, bytes)?;
+    let mut start = 0;
+    while let Some(before) = value[start..].find('&') {
+        let at = start + before;
+        let wrong = |what: String| (at, what);
+        put_spaces(&value[start..at], level, bytes);
+        let Some(end) = value[at..].find(';') else {
+            return Err(wrong("after `&` a `;` is missing; write `&amp;` for it".to_owned()));
+        };
+        let name = &value[at + 1..at + end];
+        start = at + end + 1;
+        if !put_known(name, bytes).map_err(wrong)? {
+            words::check_name(name).map_err(wrong)?;
+            let text = entities.expand(name, level).map_err(wrong)?;
+            expand(&text, entities, level + 1, bytes).map_err(|(_, what)| wrong(what))?;
         }
     }
-    put_spaces(rest, level, bytes);
+    put_spaces(&value[start..], level, bytes);
     Ok(())
 }
 

@@ -14,6 +14,15 @@ pub(super) fn is_text(text: &str) -> bool {
         && (!has_last || !text.chars().any(|letter| matches!(letter, '\u{FFFE}' | '\u{FFFF}')))
 }
 
+/// Why a text is none.
+pub(super) const NO_CHARACTER: &str = "a character is none that XML allows";
+
+/// Where the first character is that is not allowed; the end if all are.
+pub(super) fn wrong_at(text: &str) -> usize {
+    let is_wrong = |&(at, letter): &(usize, char)| !is_text(&text[at..at + letter.len_utf8()]);
+    text.char_indices().find(is_wrong).map_or(text.len(), |(at, _)| at)
+}
+
 /// The character of a reference, `65` or `x41`. Says why there is none.
 pub(super) fn char_of(number: &str) -> Result<char, String> {
     let (digits, radix) = match number.strip_prefix('x') {

@@ -5,8 +5,9 @@ use super::text::{parse_row, parse_value, refs};
 use super::{Answering, open};
 use crate::database::close;
 use crate::failure::Failure;
-use nandu::{RecordView, Row, TableDefinition};
+use nandu::{Database, RecordView, Row, TableDefinition};
 use nandu_base::words::counted;
+use nandu_xml::Document;
 use serde::Serialize;
 use std::path::Path;
 
@@ -117,13 +118,26 @@ pub(super) fn delete(directory: &Path, table: &str, key: &[String]) -> Result<()
     Ok(close(database, directory)?)
 }
 
-/// Removes a table.
+/// Removes a table, which is no part of a document.
 pub(super) fn drop_table(directory: &Path, table: &str) -> Result<(), Failure> {
     let database = open((directory, &[]))?;
+    check_no_document(&database, directory, table)?;
     let mut write = database.write()?;
     write.drop_table(table)?;
     write.commit()?;
     Ok(close(database, directory)?)
+}
+
+/// Refuses a tree of a document: without it the rest is damaged.
+fn check_no_document(database: &Database, directory: &Path, table: &str) -> Result<(), Failure> {
+    let tables = database.read();
+    let name = tables.definition(table)?.name.clone();
+    let Some(document) = Document::of_tree(&tables, &name) else { return Ok(()) };
+    Err(Failure::input(format!(
+        "{name} is a part of the document {0}; remove that as a whole: nandu xml drop --name {0} {1}",
+        document.name(),
+        directory.display()
+    )))
 }
 
 fn no_row(definition: &TableDefinition, key: &[String]) -> Failure {
