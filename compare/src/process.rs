@@ -9,8 +9,10 @@
 //! ```
 //!
 //! 1. Time, processor time and bytes are those of the work; what a process takes to start, or to
-//!    make its input, is not counted. Peaks of memory are those of the whole process.
-//! 2. Of a process that failed, all figures are the kernel's account of it.
+//!    make its input, is not counted. Peaks of memory are those of the whole process; where the work is
+//!    that of programs which it starts, of the largest of these.
+//! 2. Of a process that failed, all figures are the kernel's account of it, and there is no peak: that
+//!    account begins with what the parent had when it made the process.
 
 #![allow(unsafe_code, reason = "wait4, alarm and the affinity of a process have no safe entrance")]
 
@@ -52,14 +54,14 @@ struct Answer {
     read_bytes: f64,
     written_bytes: f64,
     dropped_bytes: f64,
-    peak_rss_bytes: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peak_rss_bytes: Option<f64>,
 }
 
 /// What the kernel tells of a process that ended.
 struct Account {
     status: ExitStatus,
     cpu_s: f64,
-    peak_rss_bytes: f64,
     read_bytes: f64,
     written_bytes: f64,
 }
@@ -125,7 +127,6 @@ impl Account {
         };
         let plan = parsed.as_ref().and_then(|answer| answer.plan.clone());
         let mut run = Run { outcome, plan, metrics: BTreeMap::new() };
-        run.set("peak_rss_mb", self.peak_rss_bytes / 1e6);
         if let (Ok(_), Some(answer)) = (&run.outcome, parsed) {
             run.set("seconds", answer.seconds);
             run.set("cpu_s", answer.user_s + answer.system_s);
@@ -133,8 +134,9 @@ impl Account {
             run.set("read_mb", answer.read_bytes / 1e6);
             run.set("written_mb", answer.written_bytes / 1e6);
             run.set("dropped_mb", answer.dropped_bytes / 1e6);
-            // The kernel's account begins with what the parent had when it made the process.
-            run.set("peak_rss_mb", answer.peak_rss_bytes / 1e6);
+            if let Some(peak_rss_bytes) = answer.peak_rss_bytes {
+                run.set("peak_rss_mb", peak_rss_bytes / 1e6);
+            }
         } else {
             run.set("seconds", wall.as_secs_f64());
             run.set("cpu_s", self.cpu_s);
@@ -205,7 +207,7 @@ impl Meter {
             user_s: cpu[0] - self.cpu[0],
             system_s: cpu[1] - self.cpu[1],
             traffic,
-            peak_rss_bytes: memory_peak_mib()? * 1_048_576.0,
+            peak_rss_bytes: Some(memory_peak_mib()? * 1_048_576.0),
         })
     }
 }
@@ -216,10 +218,18 @@ pub(crate) struct Spent {
     user_s: f64,
     system_s: f64,
     traffic: Traffic,
-    peak_rss_bytes: f64,
+    peak_rss_bytes: Option<f64>,
 }
 
 impl Spent {
+    /// The same where the work was that of programs which were started and have ended: with the peak of the
+    /// largest, or none if that is no more than what this process had, with which the account of each begins.
+    pub(crate) fn of_programs(self) -> Self {
+        let largest_bytes = number(usage_of(libc::RUSAGE_CHILDREN).ru_maxrss) * 1024.0;
+        let peak_rss_bytes = self.peak_rss_bytes.filter(|&own| own < largest_bytes);
+        Self { peak_rss_bytes: peak_rss_bytes.map(|_| largest_bytes), ..self }
+    }
+
     /// The line of JSON with the row that was answered.
     ///
     /// # Errors
@@ -244,14 +254,20 @@ impl Spent {
 /// Seconds of this process, and of its children that ended, in user and in system mode.
 fn cpu_so_far() -> [f64; 2] {
     let of = |who| {
-        // SAFETY: an account is numbers, all of which may be 0.
-        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: the place lives as long as the call, which cannot fail for the caller itself.
-        unsafe { libc::getrusage(who, &raw mut usage) };
+        let usage = usage_of(who);
         [seconds_of(usage.ru_utime), seconds_of(usage.ru_stime)]
     };
     let (own, ended) = (of(libc::RUSAGE_SELF), of(libc::RUSAGE_CHILDREN));
     [own[0] + ended[0], own[1] + ended[1]]
+}
+
+/// The kernel's account of this process, or of its children that ended.
+fn usage_of(who: libc::c_int) -> libc::rusage {
+    // SAFETY: an account is numbers, all of which may be 0.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the place lives as long as the call, which cannot fail for the caller itself.
+    unsafe { libc::getrusage(who, &raw mut usage) };
+    usage
 }
 
 /// Leaves this process the last `count` of the cores it may use.
@@ -306,7 +322,6 @@ fn wait(child: Child) -> std::io::Result<Account> {
     Ok(Account {
         status: ExitStatus::from_raw(status),
         cpu_s: seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime),
-        peak_rss_bytes: number(usage.ru_maxrss) * 1024.0,
         read_bytes: number(usage.ru_inblock) * ACCOUNT_BLOCK_BYTES,
         written_bytes: number(usage.ru_oublock) * ACCOUNT_BLOCK_BYTES,
     })
@@ -326,8 +341,7 @@ mod tests {
 
     fn account(raw_status: i32) -> Account {
         let status = ExitStatus::from_raw(raw_status);
-        let [cpu_s, peak_rss_bytes] = [2.0, 50e6];
-        Account { status, cpu_s, peak_rss_bytes, read_bytes: 7e6, written_bytes: 8e6 }
+        Account { status, cpu_s: 2.0, read_bytes: 7e6, written_bytes: 8e6 }
     }
 
     fn judged(raw_status: i32, answer: &str) -> Run {
@@ -355,6 +369,7 @@ mod tests {
         assert_eq!(run.outcome.unwrap_err(), "too little memory");
         assert_eq!(run.metrics["written_mb"].to_bits(), 8f64.to_bits());
         assert_eq!(run.metrics["seconds"].to_bits(), 3f64.to_bits());
+        assert_eq!(run.metrics.get("peak_rss_mb"), None, "the kernel's begins with the parent's");
         assert!(judged(1 << 8, "").outcome.unwrap_err().contains("trouble"));
         assert_eq!(judged(libc::SIGALRM, "").outcome.unwrap_err(), "not done after 3 s");
         assert_eq!(judged(libc::SIGKILL, "").outcome.unwrap_err(), "killed by signal 9");
@@ -365,6 +380,21 @@ mod tests {
         let child = Command::new("sh").args(["-c", "exit 7"]).spawn().unwrap();
         let account = wait(child).unwrap();
         assert_eq!(account.status.code(), Some(7));
-        assert!(account.peak_rss_bytes > 0.0);
+    }
+
+    #[test]
+    fn the_peak_of_programs_that_were_started_is_theirs() {
+        let answer = |spent: Spent| spent.answer(Vec::new(), None).unwrap();
+        let peak = |text: &str| serde_json::from_str::<Answer>(text).unwrap().peak_rss_bytes;
+        let spent = Meter::start().unwrap().stop().unwrap();
+        let own = spent.peak_rss_bytes.unwrap();
+        // As many characters as this process has bytes, and some more.
+        let count = format!("{:.0}", own + 64e6);
+        let script = format!("head -c {count} /dev/zero | tail -c {count} > /dev/null");
+        assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success());
+        let theirs = peak(&answer(spent.of_programs())).unwrap();
+        assert!(theirs > own + 32e6, "{theirs} bytes beside {own}");
+        let small = Spent { peak_rss_bytes: Some(1e15), ..Meter::start().unwrap().stop().unwrap() };
+        assert_eq!(peak(&answer(small.of_programs())), None);
     }
 }

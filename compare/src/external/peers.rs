@@ -261,7 +261,7 @@ pub(super) fn gnu_sort(job: &Job) -> Result<String, Failure> {
     let fail = |error: std::io::Error| failure_at(&sorted, &error);
     let file = File::open(&sorted).map_err(fail)?;
     file.sync_all().map_err(fail)?;
-    let spent = meter.stop()?;
+    let spent = meter.stop()?.of_programs();
     let mut checksum = Checksum::default();
     for line in BufReader::with_capacity(1 << 20, file).lines() {
         let line = line.map_err(fail)?;
@@ -294,7 +294,7 @@ pub(super) fn fio(job: &Job, record_count: u64) -> Result<String, Failure> {
         let runtime_ms = answer["jobs"][0][pattern]["runtime"].as_f64();
         seconds += runtime_ms.ok_or_else(|| Failure::Run("fio tells no time".into()))? / 1e3;
     }
-    let mut spent = meter.stop()?;
+    let mut spent = meter.stop()?.of_programs();
     // Without what its processes take to start.
     spent.seconds = seconds;
     spent.answer(Vec::new(), None)

@@ -60,7 +60,7 @@ pub(super) fn sort(job: &Job) -> Result<String, Failure> {
         .arg(&sorted)
         .arg(records_of(&job.data));
     complete(&mut command, "nandu external sort")?;
-    let spent = meter.stop()?;
+    let spent = meter.stop()?.of_programs();
     spent.answer(checksum_of(&sorted)?.row(), None)
 }
 
