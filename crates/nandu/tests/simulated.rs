@@ -68,10 +68,15 @@ fn pages_lie_on_chips_where_the_propagation_has_them_there() {
     let mut write = database.write().unwrap();
     let columns = vec![Column::new("id", ColumnType::Integer)];
     write.create_table("things", columns, TableKind::Heap).unwrap();
-    for id in 0..100_000 {
-        write.insert("things", &[Value::from(id).as_ref()]).unwrap();
-    }
     write.commit().unwrap();
+    // In parts, which fit the log.
+    for part in 0..20 {
+        let mut write = database.write().unwrap();
+        for id in part * 5000..(part + 1) * 5000 {
+            write.insert("things", &[Value::from(id).as_ref()]).unwrap();
+        }
+        write.commit().unwrap();
+    }
     database.checkpoint().unwrap();
     database.drop_cached_pages().unwrap();
     assert!(database.read().check().unwrap().findings.is_empty());

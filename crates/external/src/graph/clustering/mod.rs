@@ -344,7 +344,7 @@ impl ClusteringSettings {
 }
 
 impl Work<'_> {
-    /// As [`Clustering::check_room`].
+    /// Refuses clusters and tours for which the stores have no room, before anything of them is made.
     fn check_room(&self, clusters: &Store) -> Result<(), ExternalError> {
         let (ends, node_count) = (self.graph.edges.len(), self.graph.node_count());
         let entry_bytes = room_of::<Entry>(clusters, ends)?;

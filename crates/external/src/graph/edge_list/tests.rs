@@ -215,7 +215,10 @@ fn packed_lists_that_end_early_are_told_with_the_line() {
             let cut = &packed[..packed.len() * part / 5];
             let text = said(cut, "x.gz", &EdgeListOptions::default());
             let expected = format!("the {name} data ends early; the file was cut");
-            assert!(text.starts_with("x.gz:") && text.contains(&expected), "{text}");
+            assert!(text.contains(&expected), "{text}");
+            // Where nothing was unpacked yet there is no line: a block of zstd is all there or not at all.
+            let byte = format!("x.gz, at byte {}: ", cut.len());
+            assert!(text.starts_with("x.gz:") || text.starts_with(&byte), "{text}");
         }
     }
 }
