@@ -37,7 +37,7 @@ const CHIPS_FILE: &str = "differentials-on-chips";
 pub(in crate::propagation) const FILES_ON_CHIPS: [&str; 1] = [CHIPS_FILE];
 
 /// A segment has so many pages at least.
-const SEGMENT_PAGES_MIN: u64 = 8;
+const SEGMENT_PAGES_MIN: u64 = 16;
 /// And so many bytes at most.
 const SEGMENT_BYTES_MAX: u64 = 64 << 20;
 /// Erase blocks of a segment at most, if they are chosen.
@@ -58,7 +58,7 @@ pub struct PageDifferentialChipsSettings {
     /// A page whose differential has more bytes than this, with what is told of it, is written as a new
     /// base page; at most a page. The paper measures 256 and 2048.
     pub difference_bytes_max: u32,
-    /// Erase blocks of a segment, 1 to 1024; more, where these have no room for eight pages.
+    /// Erase blocks of a segment, 1 to 1024; more, where these have no room for sixteen pages.
     pub segment_block_count: u32,
     /// Bytes that are gathered for one write, four pages at least; at most a segment are.
     pub write_bytes: u32,

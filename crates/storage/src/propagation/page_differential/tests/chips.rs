@@ -276,7 +276,7 @@ fn chips_and_settings_that_do_not_suit_are_refused() {
     let usual = PageDifferentialChipsSettings { reserve_segment_count: 20, ..small_on_chips() };
     let told = refused(&chips, &usual);
     assert!(
-        told.contains("16 segments of 1 erase blocks that are not bad, fewer than 24"),
+        told.contains("8 segments of 2 erase blocks that are not bad, fewer than 24"),
         "{told}"
     );
     let chips = SharedFlash::new();
