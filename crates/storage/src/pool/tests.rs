@@ -3,6 +3,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "tests count small things")]
 
 pub(crate) mod disk;
+mod kept_copies;
 mod segments;
 mod threads;
 mod tiers;

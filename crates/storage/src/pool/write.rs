@@ -7,7 +7,7 @@
 //!    other thread is about to be done with one.
 
 use super::{FrameInfo, FrameUse, Pool, State};
-use crate::page::page_lsn;
+use crate::page::{Checksum, page_lsn};
 use crate::propagation::PageWrite;
 use crate::{FileId, Lsn, PageAddress, StorageError};
 use nandu_workers::sync::MutexGuard;
@@ -321,11 +321,12 @@ impl Pool {
     #[cold]
     fn tell_of_eviction(&self, state: &mut State, frame: u32, page: &[u8]) {
         let FrameInfo { word, is_new, .. } = state.infos[frame as usize];
-        // One that was made in vain is on no device.
-        if !is_new {
+        let address = PageAddress::from_word(word);
+        // One that was made in vain is on no device, and another program's has no room for a seal.
+        if !is_new && state.checksum(address.file) == Checksum::Trailer {
             self.land(state);
             let _alone = self.placing.write();
-            state.propagation().evicted_clean(PageAddress::from_word(word), page);
+            state.propagation().evicted_clean(address, page);
         }
     }
 

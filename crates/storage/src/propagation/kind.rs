@@ -12,7 +12,7 @@
 //! 3. Files of all kinds are known, whichever a database has: none is ever taken for a table's.
 
 #[cfg(test)]
-use super::{Chips, ChipsSettings, Tiered, TieredSettings};
+use super::{Chips, ChipsSettings, Tiered};
 use super::{
     DoubleWriteFile, InPageLogging, InPageLoggingSettings, InPlace, LogStructured,
     LogStructuredSettings, Media, MediumKind, PageDifferential, PageDifferentialChipsSettings,
@@ -20,6 +20,8 @@ use super::{
 };
 use crate::StorageError;
 use crate::page::check_page_bytes;
+#[cfg(test)]
+use crate::tier::{TierConfig, TierPolicyKind};
 use serde::{Deserialize, Serialize};
 
 /// A way of placing pages. To add one: a sibling file and a line in each function here.
@@ -62,7 +64,7 @@ pub struct PropagationSettings {
     pub page_differential_chips: PageDifferentialChipsSettings,
     /// The tier, if there is one.
     #[cfg(test)]
-    pub tiered: TieredSettings,
+    pub tiered: TierConfig,
     /// The chips, if there are some.
     #[cfg(test)]
     pub chips: ChipsSettings,
@@ -83,7 +85,7 @@ pub enum PropagationConfig {
     PageDifferentialChips(PageDifferentialChipsSettings),
     /// As in place, with pages that left the pool on a second volume, too.
     #[cfg(test)]
-    Tiered(TieredSettings),
+    Tiered(TierConfig),
     /// Whole pages on raw flash.
     #[cfg(test)]
     Chips(ChipsSettings),
@@ -260,7 +262,7 @@ impl PropagationSettings {
                 PropagationConfig::PageDifferentialChips(self.page_differential_chips.clone())
             }
             #[cfg(test)]
-            PropagationKind::Tiered => PropagationConfig::Tiered(self.tiered.clone()),
+            PropagationKind::Tiered => PropagationConfig::Tiered(self.tiered),
             #[cfg(test)]
             PropagationKind::Chips => PropagationConfig::Chips(self.chips.clone()),
         }
@@ -277,7 +279,7 @@ impl PropagationSettings {
             in_page_logging: InPageLoggingSettings::small(page_bytes, seed),
             page_differential_chips: PageDifferentialChipsSettings::small(page_bytes, seed),
             #[cfg(test)]
-            tiered: TieredSettings::default(),
+            tiered: small_tier(seed),
             #[cfg(test)]
             chips: ChipsSettings::default(),
         }
@@ -294,7 +296,7 @@ impl PropagationSettings {
                 .page_differential_chips
                 .with(&wanted.page_differential_chips),
             #[cfg(test)]
-            tiered: wanted.tiered.clone(),
+            tiered: self.tiered,
             #[cfg(test)]
             chips: wanted.chips.clone(),
         }
@@ -401,7 +403,9 @@ impl PropagationConfig {
                 })
             }
             #[cfg(test)]
-            Self::Tiered(settings) => Box::new(Tiered::new(media, page_bytes, settings)?),
+            Self::Tiered(settings) => {
+                Box::new(Tiered::open(media, page_bytes, settings, was_closed)?)
+            }
             #[cfg(test)]
             Self::Chips(settings) => Box::new(Chips::open(&media, page_bytes, settings)?),
         };
@@ -410,5 +414,17 @@ impl PropagationConfig {
         let mut placement = placement.aligned_to(buffer_alignment);
         let restored_count = if was_closed { 0 } else { placement.recover()? };
         Ok((placement, restored_count))
+    }
+}
+
+/// A tier of a few slots.
+#[cfg(test)]
+fn small_tier(seed: u64) -> TierConfig {
+    let policies = TierPolicyKind::ALL;
+    TierConfig {
+        policy: policies[nandu_base::to_index(seed % policies.len() as u64)],
+        slot_count: 8 + nandu_base::to_u32(seed / 7 % 24),
+        group_page_count: 1 + nandu_base::to_u32(seed / 5 % 5),
+        writes_through: seed.is_multiple_of(4),
     }
 }

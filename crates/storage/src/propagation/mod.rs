@@ -55,7 +55,7 @@ pub(crate) use placement::PlaceAnswers;
 pub use placement::Placement;
 pub use raw_flash::FlashIo;
 #[cfg(test)]
-pub use tiered::{Tiered, TieredSettings};
+pub use tiered::Tiered;
 pub use watch::PageWatch;
 
 use crate::page::{TRAILER_BYTES, seal_page};

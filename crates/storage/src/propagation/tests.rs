@@ -5,6 +5,7 @@ use super::shared_flash::SharedFlash;
 use super::*;
 use crate::btree::{self, Tree};
 use crate::page::{page_is_blank, page_is_sound};
+use crate::tier::TierConfig;
 use crate::volume::testing::SharedDevice;
 use crate::volume::{DeviceVolume, IoOwner};
 use crate::{Database, Engine, Settings, Volume, Volumes};
@@ -164,12 +165,14 @@ fn propagation(kind: PropagationKind) -> PropagationSettings {
         ..InPageLoggingSettings::default()
     };
     let page_differential_chips = PageDifferentialChipsSettings::small(PAGE_BYTES, 1);
+    let tiered = TierConfig { slot_count: 16, group_page_count: 4, ..TierConfig::default() };
     PropagationSettings {
         kind,
         log_structured,
         page_differential,
         in_page_logging,
         page_differential_chips,
+        tiered,
         ..PropagationSettings::default()
     }
 }
@@ -445,14 +448,13 @@ fn no_kind_has_to_ask_for_its_pages_to_be_whole_after_a_cut() {
 
 #[test]
 fn settings_of_a_kind_that_cannot_be_are_refused_before_anything_is_made_or_opened() {
+    // What a tier has was settled when the database was made.
     let kinds = [
-        (PropagationKind::Tiered, "slot_count is 0"),
         (PropagationKind::LogStructured, "checkpoint_segment_count is 0"),
         (PropagationKind::InPageLogging, "reserve_unit_count 1 is not from 2"),
     ];
     for (kind, told) in kinds {
         let mut bad = settings(kind);
-        bad.propagation.tiered.slot_count = 0;
         bad.propagation.log_structured.checkpoint_segment_count = 0;
         bad.propagation.in_page_logging.reserve_unit_count = 1;
         let ground = Ground::of(kind);
@@ -709,3 +711,4 @@ fn contents(engine: &Engine, file: FileId) -> BTreeMap<Vec<u8>, Vec<u8>> {
 }
 
 mod owners;
+mod tiers;

@@ -6,12 +6,12 @@
 use super::{FILE, FakeLog, Model, PAGE_BYTES, address};
 use crate::page::Checksum;
 use crate::pool::tests::disk::Disk;
-use crate::pool::{Pool, PoolConfig, ReplacementKind};
-use crate::propagation::{Media, Medium, Placement, PropagationKind, Tiered, TieredSettings};
+use crate::pool::tests::kept_copies::KeptCopies;
+use crate::pool::{Pool, PoolConfig, ReplacementKind, WriteBack};
+use crate::propagation::Placement;
 use crate::volume::testing::SharedDevice;
 use crate::volume::{DeviceVolume, Io};
 use nandu_device::{FaultPlan, Geometry, MemoryConfig, MemoryDevice};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const PAGE_COUNT: usize = 30;
@@ -24,10 +24,7 @@ fn model(is_read: bool, replacement: ReplacementKind, has_reader: bool) -> (Mode
     let memory = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
     let volume = DeviceVolume::format(Box::new(SharedDevice::new(memory))).unwrap();
     let tier = Io::new(Box::new(volume), Arc::default());
-    let name = PropagationKind::Tiered.other_media()[0].0.to_owned();
-    let media = Media::new(data, BTreeMap::from([(name, Medium::Volume(tier.clone()))]));
-    let settings = TieredSettings { slot_count: 8, is_read };
-    let tiered = Tiered::new(media, PAGE_BYTES, &settings).unwrap();
+    let tiered = KeptCopies::new(data, tier.clone(), PAGE_BYTES, 8, is_read).unwrap();
     let config = PoolConfig { page_bytes: PAGE_BYTES, frame_count: 6, replacement };
     let placement = Placement::new(Box::new(tiered), PAGE_BYTES, None);
     let mut pool = Pool::new(config, placement, Box::new(FakeLog::default())).unwrap();
@@ -85,4 +82,17 @@ fn a_page_that_was_made_in_vain_is_told_to_nobody() {
     others.for_each(|page| model.pool.read(address(page), |_| ()).unwrap());
     assert!(tier.counters().writes.request_count > before, "the others left, too");
     model.check(1).unwrap();
+}
+
+#[test]
+fn a_page_of_another_programs_file_is_told_to_nobody() {
+    let (mut model, tier) = model(true, ReplacementKind::Lru, false);
+    let pages = || 1..=PAGE_COUNT as u32;
+    pages().for_each(|page| model.change(page).unwrap());
+    model.pool.write_back(&WriteBack::default()).unwrap();
+    model.pool.drop_all().unwrap();
+    model.pool.name_file(FILE, "table", Checksum::None);
+    let before = tier.counters().writes.request_count;
+    pages().for_each(|page| model.pool.read(address(page), |_| ()).unwrap());
+    assert_eq!(tier.counters().writes.request_count, before, "it has no room for a seal");
 }
