@@ -28,6 +28,8 @@ mod kind;
 pub mod log_structured;
 mod media;
 pub mod page_differential;
+#[cfg(test)]
+mod page_versions;
 mod placement;
 mod raw_flash;
 #[cfg(test)]

@@ -3,15 +3,12 @@
 #![allow(clippy::cast_possible_truncation, reason = "tests count small things")]
 
 use super::*;
-use crate::Lsn;
-use crate::page::{TRAILER_BYTES, seal_page, set_page_lsn};
+use crate::page::seal_page;
 use crate::propagation::log_structured::transfer;
+use crate::propagation::page_versions::{Disk, Model, PageVersions, disk, page, some_pages};
 use crate::volume::DeviceVolume;
-use crate::volume::testing::SharedDevice;
 use nandu_base::{Nanos, Rng, to_index};
-use nandu_device::{
-    Device, Failure, FaultPlan, FaultyDevice, Geometry, MemoryConfig, MemoryDevice, UnflushedFate,
-};
+use nandu_device::{Device, Failure, FaultPlan, UnflushedFate};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,16 +17,10 @@ mod chips;
 mod faults;
 mod room;
 
-type Disk = SharedDevice<FaultyDevice<MemoryDevice>>;
-
 const PAGE_BYTES: u32 = 512;
 const FILE: FileId = FileId(1);
-
-fn disk(sector_count: u64) -> Disk {
-    let geometry = Geometry::new(512, sector_count).unwrap();
-    let memory = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
-    SharedDevice::new(FaultyDevice::new(memory, FaultPlan::default()))
-}
+const VERSIONS: PageVersions =
+    PageVersions { page_bytes: PAGE_BYTES, alike_count: 20_000, place_bytes: 8 };
 
 fn io_of(volume: DeviceVolume) -> Io {
     Io::new(Box::new(volume), Arc::default())
@@ -57,77 +48,6 @@ fn small() -> PageDifferentialSettings {
     }
 }
 
-fn page(file: u16, page: u32) -> PageAddress {
-    PageAddress::new(FileId(file), page)
-}
-
-/// Versions of a page that differ in a few places only.
-const ALIKE_COUNT: u32 = 20_000;
-
-/// A page in one of its versions, sealed.
-fn content(address: PageAddress, version: u32) -> Vec<u8> {
-    let mut bytes = vec![0; PAGE_BYTES as usize];
-    if version == 0 {
-        return bytes;
-    }
-    Rng::new(address.to_word() << 20 | u64::from(version / ALIKE_COUNT)).fill(&mut bytes);
-    let mut rng = Rng::new(u64::from(version));
-    let usable = PAGE_BYTES as usize - TRAILER_BYTES;
-    for _ in 0..rng.below(8) {
-        let start = to_index(rng.below(usable as u64 - 8));
-        bytes[start..start + 1 + to_index(rng.below(8))].fill(version as u8);
-    }
-    set_page_lsn(&mut bytes, Lsn(u64::from(version)));
-    seal_page(&mut bytes, address);
-    bytes
-}
-
-fn version_of(bytes: &[u8], address: PageAddress) -> u32 {
-    let is_empty = bytes.iter().all(|&byte| byte == 0);
-    let version = if is_empty { 0 } else { crate::page::page_lsn(bytes).0 as u32 };
-    assert!(bytes == content(address, version), "{address} in version {version}");
-    version
-}
-
-/// The versions that a page had since the last sync, that at the sync the first; 0 is "never written".
-#[derive(Clone, Debug, Default)]
-struct Model {
-    versions: BTreeMap<PageAddress, Vec<u32>>,
-    version: u32,
-}
-
-impl Model {
-    fn write(&mut self, address: PageAddress) -> u32 {
-        self.version += 1;
-        self.versions.entry(address).or_insert_with(|| vec![0]).push(self.version);
-        self.version
-    }
-
-    fn truncate(&mut self, file: FileId, first_page: u32) {
-        let range = PageAddress::new(file, first_page)..=PageAddress::new(file, u32::MAX);
-        self.versions.range_mut(range).for_each(|(_, versions)| versions.push(0));
-    }
-
-    fn newest(&self, address: PageAddress) -> u32 {
-        self.versions.get(&address).map_or(0, |versions| *versions.last().unwrap())
-    }
-
-    fn sync(&mut self) {
-        for versions in self.versions.values_mut() {
-            *versions = vec![*versions.last().unwrap()];
-        }
-    }
-
-    /// Takes what is found after a power cut as the truth, if it is one that may be there.
-    fn adopt(&mut self, found: &BTreeMap<PageAddress, u32>) {
-        for (address, versions) in &mut self.versions {
-            let version = found[address];
-            assert!(versions.contains(&version), "{address}: {version} is none of {versions:?}");
-            *versions = vec![version];
-        }
-    }
-}
-
 /// A propagation, its disk and its model.
 struct Bench {
     disk: Disk,
@@ -146,7 +66,7 @@ impl Bench {
     fn write(&mut self, addresses: &[PageAddress]) -> Result<(), StorageError> {
         let mut write_of = |&address: &PageAddress| {
             let mut buffer = IoBuffer::zeroed(PAGE_BYTES as usize);
-            buffer.copy_from_slice(&content(address, self.model.write(address)));
+            buffer.copy_from_slice(&VERSIONS.content(address, self.model.write(address)));
             PageWrite { address, buffer, changed: ChangedRanges::default(), is_new: false }
         };
         let mut pages: Vec<PageWrite> = addresses.iter().map(&mut write_of).collect();
@@ -164,23 +84,9 @@ impl Bench {
         self.propagation.truncate(file, first_page)
     }
 
-    /// Reads all known pages, several at a time; gives back their versions.
+    /// Reads all known pages; gives back their versions.
     fn read_all(&mut self) -> Result<BTreeMap<PageAddress, u32>, StorageError> {
-        let addresses: Vec<PageAddress> = self.model.versions.keys().copied().collect();
-        let mut found = BTreeMap::new();
-        for part in addresses.chunks(16) {
-            for &address in part {
-                let mut buffer = IoBuffer::zeroed(PAGE_BYTES as usize);
-                buffer.fill(0xEE);
-                self.propagation.start_read(address, buffer)?;
-            }
-            while let Some(read) = self.propagation.next_read() {
-                read.result?;
-                found.insert(read.address, version_of(&read.buffer, read.address));
-            }
-        }
-        assert_eq!(found.len(), addresses.len(), "each page that was begun arrives");
-        Ok(found)
+        VERSIONS.read_all(&mut self.propagation, &self.model)
     }
 
     fn check(&mut self) {
@@ -211,15 +117,7 @@ impl Bench {
             }
             _ => {}
         }
-        let mut addresses = Vec::new();
-        for _ in 0..1 + rng.below(12) {
-            let hot = if rng.below(3) == 0 { page_count } else { page_count / 8 + 1 };
-            let address = page(1 + rng.below(2) as u16, 1 + rng.below(hot) as u32);
-            if !addresses.contains(&address) {
-                addresses.push(address);
-            }
-        }
-        self.write(&addresses)
+        self.write(&some_pages(rng, page_count))
     }
 }
 

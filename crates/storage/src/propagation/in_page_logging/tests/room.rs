@@ -3,7 +3,7 @@
 use super::*;
 
 fn create(laws: MemoryFlashConfig, settings: &InPageLoggingSettings) -> Result<(), String> {
-    let media = media(&disk(), &SharedFlash::with(laws), true);
+    let media = media(&disk(DISK_SECTORS), &SharedFlash::with(laws), true);
     let created = InPageLogging::create(&media, PAGE_BYTES, settings);
     created.map(drop).map_err(|error| error.to_string())
 }
