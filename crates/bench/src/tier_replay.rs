@@ -80,9 +80,9 @@ pub struct TierCounts {
 pub struct TierOutcome {
     /// What it keeps.
     pub policy: TierPolicyKind,
-    /// What it did behind the warm-up.
+    /// Slots that it has, each for a page.
     pub slot_count: u32,
-    /// What it did.
+    /// What it did behind the warm-up.
     #[serde(flatten)]
     pub counts: TierCounts,
     /// Share of the pool's reads that it had; `None` if there were none.
@@ -203,7 +203,7 @@ impl TierReplay {
         self.pool.held.retain(|&page, _| !is_cut(page));
         for tier in &mut self.tiers {
             let mut pages = Vec::new();
-            tier.policy.for_each_copy(&mut |copy| pages.push(copy.page));
+            tier.policy.copies().for_each(&mut |copy| pages.push(copy.page));
             for page in pages.into_iter().filter(|&page| is_cut(page)) {
                 tier.policy.forget(page);
             }
@@ -261,8 +261,8 @@ impl Tier {
             counts,
             hit_share: share(counts.hit_count, counts.read_count),
             write_reduction: written.map(|written| 1.0 - written),
-            copy_count: self.policy.copy_count(),
-            dirty_count: self.policy.dirty_count(),
+            copy_count: self.policy.copies().count(),
+            dirty_count: self.policy.copies().dirty_count(),
         }
     }
 }
@@ -325,7 +325,8 @@ mod tests {
         let replay = replay(TierPolicyKind::Lru, 2, &[(Read, 1), (Read, 2), (Read, 3), (Read, 4)]);
         replay.tiers[0]
             .policy
-            .for_each_copy(&mut |copy| found.push(PageAddress::from_word(copy.page).page));
+            .copies()
+            .for_each(&mut |copy| found.push(PageAddress::from_word(copy.page).page));
         found.sort_unstable();
         assert_eq!(found, [1, 2], "two are in the pool");
     }

@@ -176,7 +176,7 @@ impl Tiered {
         }
         self.policy.restore(&kept, self.next_slot);
         for copy in kept {
-            if self.policy.copy_of(copy.page) == Some(copy) {
+            if self.policy.copies().copy_of(copy.page) == Some(copy) {
                 continue;
             }
             if copy.is_dirty {
@@ -253,7 +253,7 @@ impl Tiered {
             }
         }
         if let Some(Step::Fill { slot }) = from_fill.first() {
-            let is_dirty = self.policy.copy_of(page).is_some_and(|copy| copy.is_dirty)
+            let is_dirty = self.policy.copies().copy_of(page).is_some_and(|copy| copy.is_dirty)
                 || from_fill.contains(&Step::WriteBack { page, slot: *slot });
             self.fill(*slot, page, is_dirty, bytes)?;
             self.write_back(&from_fill[1..])?;
@@ -399,7 +399,7 @@ impl Tiered {
             let page = write.address.to_word();
             write.changed.clear();
             let belongs_in_place = self.meet(page, true, &write.buffer)?;
-            let has_copy = self.policy.copy_of(page).is_some();
+            let has_copy = self.policy.copies().copy_of(page).is_some();
             if belongs_in_place && !has_copy {
                 self.is_mapped &= !self.copies.remove(page);
             }
@@ -532,7 +532,7 @@ impl Propagation for Tiered {
         let word = address.to_word();
         let can_be_written = self.trouble.is_none() && !self.flash.is_read_only();
         // A page that was never written is zeros, and stays so without a seal.
-        let is_of_use = self.policy.copy_of(word).is_none() && !page_is_blank(page);
+        let is_of_use = self.policy.copies().copy_of(word).is_none() && !page_is_blank(page);
         if !can_be_written || !is_of_use {
             return;
         }
@@ -552,10 +552,14 @@ impl Propagation for Tiered {
             return;
         }
         self.policy.audit();
-        self.policy.for_each_copy(&mut |copy| {
+        self.policy.copies().for_each(&mut |copy| {
             assert_eq!(self.copies.find(copy.page), Some(copy), "what counts lies in its slot");
         });
         let dirty = self.copies.all().into_iter().filter(|copy| copy.is_dirty).count();
-        assert_eq!(dirty, self.policy.dirty_count() as usize, "no dirty copy is left over");
+        assert_eq!(
+            dirty,
+            self.policy.copies().dirty_count() as usize,
+            "no dirty copy is left over"
+        );
     }
 }

@@ -10,14 +10,14 @@
 //! 1. The replacement knows exactly the frames that have a copy.
 
 use super::frames::Frames;
-use super::{Access, Arrival, Step, TierConfig, TierCopy, TierPolicy};
+use super::{Access, Arrival, Step, TierConfig, TierCopies, TierCopy, TierPolicy};
 use crate::pool::{ReferenceBits, Replacement, ReplacementKind};
 use std::cell::Cell;
 
 /// Dirty copies are looked for among so many times as many as may be written at a time.
 const LOOK_FACTOR: u32 = 4;
 
-/// Copies that leave as pages leave a pool.
+/// TierCopies that leave as pages leave a pool.
 pub struct ByReplacement {
     frames: Frames,
     replacement: Box<dyn Replacement>,
@@ -103,8 +103,8 @@ impl TierPolicy for ByReplacement {
         Some(self.frames.get(frame).slot)
     }
 
-    fn copy_of(&self, page: u64) -> Option<TierCopy> {
-        self.frames.copy_of(page)
+    fn copies(&self) -> &dyn TierCopies {
+        &self.frames
     }
 
     fn arrive(&mut self, arrival: Arrival, steps: &mut Vec<Step>) {
@@ -135,18 +135,6 @@ impl TierPolicy for ByReplacement {
             self.replacement.remove(frame, false);
             self.frames.release(frame);
         }
-    }
-
-    fn copy_count(&self) -> u32 {
-        self.frames.count()
-    }
-
-    fn dirty_count(&self) -> u32 {
-        self.frames.dirty_count()
-    }
-
-    fn for_each_copy(&self, look: &mut dyn FnMut(TierCopy)) {
-        self.frames.for_each_copy(look);
     }
 
     fn restore(&mut self, copies: &[TierCopy], _next_slot: u32) {

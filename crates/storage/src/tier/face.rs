@@ -11,7 +11,7 @@
 //! 2. One slot is always free, so that no version is written over the one before it.
 
 use super::queue::Queue;
-use super::{Access, Arrival, Step, TierConfig, TierCopy, TierPolicy};
+use super::{Access, Arrival, Step, TierConfig, TierCopies, TierCopy, TierPolicy};
 
 /// A queue of versions.
 #[derive(Debug)]
@@ -26,18 +26,6 @@ impl Face {
         let queue = Queue::new(config.slot_count);
         Self { queue, group: config.group(), writes_through: config.writes_through }
     }
-
-    fn make_room(&mut self, steps: &mut Vec<Step>) {
-        if self.queue.free_count() > 1 {
-            return;
-        }
-        for _ in 0..self.group {
-            let (slot, version) = self.queue.dequeue();
-            if version.is_valid && version.is_dirty {
-                steps.push(Step::WriteBack { page: version.page, slot });
-            }
-        }
-    }
 }
 
 impl TierPolicy for Face {
@@ -45,34 +33,19 @@ impl TierPolicy for Face {
         self.queue.want(page)
     }
 
-    fn copy_of(&self, page: u64) -> Option<TierCopy> {
-        self.queue.copy_of(page)
+    fn copies(&self) -> &dyn TierCopies {
+        &self.queue
     }
 
     fn arrive(&mut self, arrival: Arrival, steps: &mut Vec<Step>) {
-        let Arrival { page, is_changed, .. } = arrival;
-        if !begins(&mut self.queue, arrival, self.writes_through, steps) {
-            return;
-        }
-        self.make_room(steps);
-        let slot = self.queue.append(page, is_changed && !self.writes_through);
-        steps.push(Step::Fill { slot });
+        let group = self.group;
+        self.queue.arrive(arrival, self.writes_through, steps, |queue, steps| {
+            make_room(queue, group, steps);
+        });
     }
 
     fn forget(&mut self, page: u64) {
         self.queue.invalidate(page);
-    }
-
-    fn copy_count(&self) -> u32 {
-        self.queue.valid_count()
-    }
-
-    fn dirty_count(&self) -> u32 {
-        self.queue.dirty_count()
-    }
-
-    fn for_each_copy(&self, look: &mut dyn FnMut(TierCopy)) {
-        self.queue.for_each_copy(look);
     }
 
     fn restore(&mut self, copies: &[TierCopy], next_slot: u32) {
@@ -85,20 +58,15 @@ impl TierPolicy for Face {
     }
 }
 
-/// Whether a page that arrives is to be appended; what there was of it counts no more then.
-pub(super) fn begins(
-    queue: &mut Queue,
-    arrival: Arrival,
-    writes_through: bool,
-    steps: &mut Vec<Step>,
-) -> bool {
-    let Arrival { page, is_changed, .. } = arrival;
-    if !is_changed {
-        return queue.copy_of(page).is_none();
+/// Has a group leave, unless a slot stays free behind the one that is filled next.
+fn make_room(queue: &mut Queue, group: u32, steps: &mut Vec<Step>) {
+    if queue.free_count() > 1 {
+        return;
     }
-    if writes_through {
-        steps.push(Step::Write);
+    for _ in 0..group {
+        let (slot, version) = queue.dequeue();
+        if version.is_valid && version.is_dirty {
+            steps.push(Step::WriteBack { page: version.page, slot });
+        }
     }
-    queue.invalidate(page);
-    true
 }

@@ -13,9 +13,8 @@
 //! 2. A gap of a group's size is always free, so that no version is written over one of its group.
 //! 3. Of each group one leaves at least.
 
-use super::face::begins;
 use super::queue::Queue;
-use super::{Access, Arrival, Step, TierConfig, TierCopy, TierPolicy};
+use super::{Access, Arrival, Step, TierConfig, TierCopies, TierCopy, TierPolicy};
 
 /// A queue of versions, where those that were wanted go round once more.
 #[derive(Debug)]
@@ -30,24 +29,6 @@ impl FaceSecondChance {
         let queue = Queue::new(config.slot_count);
         Self { queue, group: config.group(), writes_through: config.writes_through }
     }
-
-    fn make_room(&mut self, steps: &mut Vec<Step>) {
-        if self.queue.free_count() > self.group {
-            return;
-        }
-        let mut kept_count = 0;
-        for _ in 0..self.group {
-            let (slot, version) = self.queue.dequeue();
-            let page = version.page;
-            if version.is_valid && version.is_wanted && kept_count + 1 < self.group {
-                let to = self.queue.append(page, version.is_dirty);
-                steps.push(Step::Move { page, from: slot, to });
-                kept_count += 1;
-            } else if version.is_valid && version.is_dirty {
-                steps.push(Step::WriteBack { page, slot });
-            }
-        }
-    }
 }
 
 impl TierPolicy for FaceSecondChance {
@@ -55,34 +36,19 @@ impl TierPolicy for FaceSecondChance {
         self.queue.want(page)
     }
 
-    fn copy_of(&self, page: u64) -> Option<TierCopy> {
-        self.queue.copy_of(page)
+    fn copies(&self) -> &dyn TierCopies {
+        &self.queue
     }
 
     fn arrive(&mut self, arrival: Arrival, steps: &mut Vec<Step>) {
-        let Arrival { page, is_changed, .. } = arrival;
-        if !begins(&mut self.queue, arrival, self.writes_through, steps) {
-            return;
-        }
-        self.make_room(steps);
-        let slot = self.queue.append(page, is_changed && !self.writes_through);
-        steps.push(Step::Fill { slot });
+        let group = self.group;
+        self.queue.arrive(arrival, self.writes_through, steps, |queue, steps| {
+            make_room(queue, group, steps);
+        });
     }
 
     fn forget(&mut self, page: u64) {
         self.queue.invalidate(page);
-    }
-
-    fn copy_count(&self) -> u32 {
-        self.queue.valid_count()
-    }
-
-    fn dirty_count(&self) -> u32 {
-        self.queue.dirty_count()
-    }
-
-    fn for_each_copy(&self, look: &mut dyn FnMut(TierCopy)) {
-        self.queue.for_each_copy(look);
     }
 
     fn restore(&mut self, copies: &[TierCopy], next_slot: u32) {
@@ -92,5 +58,24 @@ impl TierPolicy for FaceSecondChance {
     fn audit(&self) {
         self.queue.audit();
         assert!(self.queue.free_count() >= self.group, "the gap is free");
+    }
+}
+
+/// Has a group leave, or go round once more, unless the gap stays free behind the slot that is filled next.
+fn make_room(queue: &mut Queue, group: u32, steps: &mut Vec<Step>) {
+    if queue.free_count() > group {
+        return;
+    }
+    let mut kept_count = 0;
+    for _ in 0..group {
+        let (slot, version) = queue.dequeue();
+        let page = version.page;
+        if version.is_valid && version.is_wanted && kept_count + 1 < group {
+            let to = queue.append(page, version.is_dirty);
+            steps.push(Step::Move { page, from: slot, to });
+            kept_count += 1;
+        } else if version.is_valid && version.is_dirty {
+            steps.push(Step::WriteBack { page, slot });
+        }
     }
 }

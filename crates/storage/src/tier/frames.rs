@@ -9,7 +9,7 @@
 //! 1. A page has one frame at most, a frame one slot, a slot one frame at most.
 //! 2. At least one slot in sixteen is free, so that a version is never written over the one before it.
 
-use super::{TierConfig, TierCopy};
+use super::{TierConfig, TierCopies, TierCopy};
 use nandu_base::FixedHashMap;
 use std::collections::VecDeque;
 
@@ -56,14 +56,6 @@ impl Frames {
         nandu_base::to_u32(self.frames.len() as u64)
     }
 
-    pub(super) fn count(&self) -> u32 {
-        self.frame_count() - nandu_base::to_u32(self.free_frames.len() as u64)
-    }
-
-    pub(super) const fn dirty_count(&self) -> u32 {
-        self.dirty_count
-    }
-
     pub(super) fn is_full(&self) -> bool {
         self.free_frames.is_empty()
     }
@@ -75,10 +67,6 @@ impl Frames {
     /// The copy in a frame.
     pub(super) fn get(&self, frame: u32) -> &Frame {
         self.frames[frame as usize].as_ref().expect("who asks for a frame knows its copy")
-    }
-
-    pub(super) fn copy_of(&self, page: u64) -> Option<TierCopy> {
-        self.find(page).map(|frame| self.get(frame).as_copy())
     }
 
     /// A frame and a slot for a page that has none. There is a free one.
@@ -137,10 +125,6 @@ impl Frames {
         self.free_slots.push_back(held.slot);
     }
 
-    pub(super) fn for_each_copy(&self, look: &mut dyn FnMut(TierCopy)) {
-        self.frames.iter().flatten().for_each(|frame| look(frame.as_copy()));
-    }
-
     #[cfg(test)]
     pub(super) fn capacity(&self) -> usize {
         self.by_page.capacity()
@@ -162,6 +146,24 @@ impl Frames {
         let dirty = self.frames.iter().flatten().filter(|frame| frame.is_dirty).count();
         assert_eq!(dirty, self.dirty_count as usize, "dirty copies are counted");
         assert!(!self.free_slots.is_empty(), "a slot is free");
+    }
+}
+
+impl TierCopies for Frames {
+    fn copy_of(&self, page: u64) -> Option<TierCopy> {
+        self.find(page).map(|frame| self.get(frame).as_copy())
+    }
+
+    fn count(&self) -> u32 {
+        self.frame_count() - nandu_base::to_u32(self.free_frames.len() as u64)
+    }
+
+    fn dirty_count(&self) -> u32 {
+        self.dirty_count
+    }
+
+    fn for_each(&self, look: &mut dyn FnMut(TierCopy)) {
+        self.frames.iter().flatten().for_each(|frame| look(frame.as_copy()));
     }
 }
 

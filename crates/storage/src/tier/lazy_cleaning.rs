@@ -15,14 +15,14 @@
 
 use super::frames::Frames;
 use super::heap::{Heap, Key};
-use super::{Access, Arrival, Step, TierConfig, TierCopy, TierPolicy};
+use super::{Access, Arrival, Step, TierConfig, TierCopies, TierCopy, TierPolicy};
 
 /// Cleaning begins above so many dirty copies, in percent of all that there can be (the paper's lambda).
 const DIRTY_PERCENT_MAX: u64 = 50;
 /// A page that was read sequentially comes in until so many percent are filled.
 const FILLED_PERCENT: u64 = 95;
 
-/// Copies by their last use but one.
+/// TierCopies by their last use but one.
 #[derive(Debug)]
 pub struct LazyCleaning {
     frames: Frames,
@@ -138,8 +138,8 @@ impl TierPolicy for LazyCleaning {
         Some(self.frames.get(frame).slot)
     }
 
-    fn copy_of(&self, page: u64) -> Option<TierCopy> {
-        self.frames.copy_of(page)
+    fn copies(&self) -> &dyn TierCopies {
+        &self.frames
     }
 
     fn arrive(&mut self, arrival: Arrival, steps: &mut Vec<Step>) {
@@ -180,18 +180,6 @@ impl TierPolicy for LazyCleaning {
         if let Some(frame) = self.frames.find(page) {
             self.release(frame);
         }
-    }
-
-    fn copy_count(&self) -> u32 {
-        self.frames.count()
-    }
-
-    fn dirty_count(&self) -> u32 {
-        self.frames.dirty_count()
-    }
-
-    fn for_each_copy(&self, look: &mut dyn FnMut(TierCopy)) {
-        self.frames.for_each_copy(look);
     }
 
     fn restore(&mut self, copies: &[TierCopy], _next_slot: u32) {

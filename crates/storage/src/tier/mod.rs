@@ -139,29 +139,35 @@ pub struct TierCopy {
     pub is_dirty: bool,
 }
 
+/// The copies of a tier that count.
+pub trait TierCopies {
+    /// The copy of a page, without a use.
+    fn copy_of(&self, page: u64) -> Option<TierCopy>;
+
+    /// How many there are.
+    fn count(&self) -> u32;
+
+    /// How many of them are newer than what lies in the place of their page.
+    fn dirty_count(&self) -> u32;
+
+    /// Shows every one.
+    fn for_each(&self, look: &mut dyn FnMut(TierCopy));
+}
+
 /// What a tier keeps. Whoever asks does the steps, and tells of every page that is read, written, left
 /// and cut.
 pub trait TierPolicy: Send + std::fmt::Debug {
     /// The pool wants a page that it does not have: where a copy lies. This counts as a use.
     fn read(&mut self, page: u64, access: Access) -> Option<u32>;
 
-    /// The copy of a page, without a use.
-    fn copy_of(&self, page: u64) -> Option<TierCopy>;
+    /// The copies that count.
+    fn copies(&self) -> &dyn TierCopies;
 
     /// A page leaves the pool or is written: appends what is to be done.
     fn arrive(&mut self, arrival: Arrival, steps: &mut Vec<Step>);
 
     /// The page is no more, or was written past the tier: its copy counts no more.
     fn forget(&mut self, page: u64);
-
-    /// How many copies count.
-    fn copy_count(&self) -> u32;
-
-    /// How many of them are newer than what lies in the place of their page.
-    fn dirty_count(&self) -> u32;
-
-    /// Shows every copy that counts.
-    fn for_each_copy(&self, look: &mut dyn FnMut(TierCopy));
 
     /// Takes over copies that an empty tier of the same settings had, the last of which was written in front
     /// of `next_slot`. What cannot be kept is left out: clean ones alone, if the copies are those of one

@@ -10,7 +10,7 @@
 //! 1. What is appended takes the slot behind the one before it, the first behind the last.
 //! 2. At most one version of a page counts: the last one appended.
 
-use super::TierCopy;
+use super::{Arrival, Step, TierCopies, TierCopy};
 use nandu_base::{FixedHashMap, to_u32};
 
 /// Versions of pages, oldest first.
@@ -50,23 +50,33 @@ impl Queue {
         self.slot_count() - self.used
     }
 
-    pub(super) fn valid_count(&self) -> u32 {
-        to_u32(self.by_page.len() as u64)
-    }
-
-    pub(super) const fn dirty_count(&self) -> u32 {
-        self.dirty_count
-    }
-
-    pub(super) fn copy_of(&self, page: u64) -> Option<TierCopy> {
-        self.by_page.get(&page).map(|&slot| self.copy_at(slot))
-    }
-
     /// Where the version of a page lies that counts, which is wanted.
     pub(super) fn want(&mut self, page: u64) -> Option<u32> {
         let slot = *self.by_page.get(&page)?;
         self.slots[slot as usize].is_wanted = true;
         Some(slot)
+    }
+
+    /// Has a page that arrives appended, if it is changed or has no version that counts, once `make_room` was
+    /// asked. What there was of it counts no more then.
+    pub(super) fn arrive(
+        &mut self,
+        arrival: Arrival,
+        writes_through: bool,
+        steps: &mut Vec<Step>,
+        make_room: impl FnOnce(&mut Self, &mut Vec<Step>),
+    ) {
+        let Arrival { page, is_changed, .. } = arrival;
+        if !is_changed && self.by_page.contains_key(&page) {
+            return;
+        }
+        if is_changed && writes_through {
+            steps.push(Step::Write);
+        }
+        self.invalidate(page);
+        make_room(self, steps);
+        let slot = self.append(page, is_changed && !writes_through);
+        steps.push(Step::Fill { slot });
     }
 
     /// Has no version of a page count.
@@ -126,11 +136,6 @@ impl Queue {
         }
     }
 
-    pub(super) fn for_each_copy(&self, look: &mut dyn FnMut(TierCopy)) {
-        let places = (0_u32..).zip(&self.slots).filter(|(_, version)| version.is_valid);
-        places.for_each(|(slot, _)| look(self.copy_at(slot)));
-    }
-
     pub(super) fn audit(&self) {
         let valid = self.slots.iter().filter(|version| version.is_valid).count();
         assert_eq!(valid, self.by_page.len(), "one version of a page counts");
@@ -153,5 +158,24 @@ impl Queue {
     fn copy_at(&self, slot: u32) -> TierCopy {
         let Version { page, is_dirty, .. } = self.slots[slot as usize];
         TierCopy { page, slot, is_dirty }
+    }
+}
+
+impl TierCopies for Queue {
+    fn copy_of(&self, page: u64) -> Option<TierCopy> {
+        self.by_page.get(&page).map(|&slot| self.copy_at(slot))
+    }
+
+    fn count(&self) -> u32 {
+        to_u32(self.by_page.len() as u64)
+    }
+
+    fn dirty_count(&self) -> u32 {
+        self.dirty_count
+    }
+
+    fn for_each(&self, look: &mut dyn FnMut(TierCopy)) {
+        let places = (0_u32..).zip(&self.slots).filter(|(_, version)| version.is_valid);
+        places.for_each(|(slot, _)| look(self.copy_at(slot)));
     }
 }

@@ -16,7 +16,7 @@
 
 use super::frames::Frames;
 use super::heap::Heap;
-use super::{Access, Arrival, Step, TierConfig, TierCopy, TierPolicy};
+use super::{Access, Arrival, Step, TierConfig, TierCopies, TierCopy, TierPolicy};
 use nandu_base::{FixedHashMap, to_u32};
 
 /// Pages of an extent, as in the paper.
@@ -27,7 +27,7 @@ const SEQUENTIAL_GAIN: u64 = 1;
 /// Temperatures are halved after so many reads for each frame: chosen.
 const AGEING_READS_PER_FRAME: u64 = 8;
 
-/// Copies of pages in warm extents.
+/// TierCopies of pages in warm extents.
 #[derive(Debug)]
 pub struct TemperatureAware {
     frames: Frames,
@@ -123,8 +123,8 @@ impl TierPolicy for TemperatureAware {
         self.frames.find(page).map(|frame| self.frames.get(frame).slot)
     }
 
-    fn copy_of(&self, page: u64) -> Option<TierCopy> {
-        self.frames.copy_of(page)
+    fn copies(&self) -> &dyn TierCopies {
+        &self.frames
     }
 
     fn arrive(&mut self, arrival: Arrival, steps: &mut Vec<Step>) {
@@ -150,18 +150,6 @@ impl TierPolicy for TemperatureAware {
 
     fn forget(&mut self, page: u64) {
         self.release(page);
-    }
-
-    fn copy_count(&self) -> u32 {
-        self.frames.count()
-    }
-
-    fn dirty_count(&self) -> u32 {
-        self.frames.dirty_count()
-    }
-
-    fn for_each_copy(&self, look: &mut dyn FnMut(TierCopy)) {
-        self.frames.for_each_copy(look);
     }
 
     fn restore(&mut self, copies: &[TierCopy], _next_slot: u32) {
