@@ -18,13 +18,12 @@ use nandu_base::{FixedHashMap, FixedHashSet, Nanos, Rng};
 use nandu_device::{Counters, IoBuffer};
 use nandu_storage::page::seal_page;
 use nandu_storage::propagation::{
-    ChangedRanges, FlashIo, Media, Medium, PageWrite, Placement, PropagationConfig,
+    ChangedRanges, FlashIo, Media, PageWrite, Placement, PropagationConfig,
 };
 use nandu_storage::volume::Io;
 use nandu_storage::{FileId, PageAddress, StorageError, Volumes};
 use nandu_trace::engine_trace::{EngineTraceHead, PageEvent, PageRecord};
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Pages that are written together before anything counts.
@@ -111,9 +110,9 @@ pub struct ReplayOutcome {
 }
 
 impl PageReplay {
-    /// Makes the files of a trace on empty volumes, of which none is for a log, writes their pages as `first_pages` has them, and
-    /// begins to count then. A page of zeros was never written. `goes_on` is asked now and then, with how
-    /// many pages were written; `None` if it does not.
+    /// Makes the files of a trace on empty volumes, of which none is for a log, writes their pages as
+    /// `first_pages` has them, and begins to count then. A page of zeros was never written. `goes_on` is
+    /// asked now and then, with how many pages were written; `None` if it does not.
     ///
     /// # Errors
     /// If the propagation cannot be made, or the device has no room or fails.
@@ -138,10 +137,8 @@ impl PageReplay {
                 files.insert(number, ReplayedFile { id, first_page_count, room_pages: 0 });
             }
         }
-        let others = others.into_iter().map(|(name, medium)| (name, medium.share(&clock)));
-        let others: BTreeMap<String, Medium> = others.collect();
-        let chips = others.values().filter_map(Medium::raw_flash).cloned().collect();
-        let media = Media::new(io.clone(), others);
+        let media = Media::with_clock(io.clone(), others, &clock);
+        let chips = media.all_raw_flash().cloned().collect();
         let (placement, _) = propagation.build(head.page_bytes, media, None, false)?;
         let mut replay = Self {
             alignment: placement.buffer_alignment() as usize,

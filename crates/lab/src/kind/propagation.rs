@@ -261,10 +261,8 @@ impl PageStore {
         let clock = Arc::new(AtomicU64::new(0));
         let io = Io::new(data, Arc::clone(&clock));
         let file = io.create(FILE)?;
-        let others = others.into_iter().map(|(name, medium)| (name, medium.share(&clock)));
-        let others: BTreeMap<String, Medium> = others.collect();
-        let media = Media::new(io.clone(), others.clone());
-        let others = others.into_values().collect();
+        let media = Media::with_clock(io.clone(), others, &clock);
+        let others = media.others().cloned().collect();
         let (placement, _) = variant.config().build(page_bytes, media, None, true)?;
         let alignment = placement.buffer_alignment() as usize;
         Ok(Self { io, others, placement, file, page_bytes, alignment })

@@ -52,8 +52,7 @@ pub(super) fn share(volumes: Volumes) -> Shared {
     let Volumes { data, log, others } = volumes;
     let data_io = share(data);
     let log_io = log.map_or_else(|| data_io.clone(), share);
-    let others = others.into_iter().map(|(name, medium)| (name, medium.share(&clock))).collect();
-    let media = Media::new(data_io.clone(), others);
+    let media = Media::with_clock(data_io.clone(), others, &clock);
     Shared { data_io, log_io, media }
 }
 

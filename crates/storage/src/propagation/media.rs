@@ -125,6 +125,22 @@ impl Media {
         Self { data, others }
     }
 
+    /// With others that are handed over, which get the engine's clock.
+    #[must_use]
+    pub fn with_clock(
+        data: Io,
+        others: BTreeMap<String, OtherMedium>,
+        clock: &Arc<AtomicU64>,
+    ) -> Self {
+        let others = others.into_iter().map(|(name, medium)| (name, medium.share(clock)));
+        Self { data, others: others.collect() }
+    }
+
+    /// The media beside the data.
+    pub fn others(&self) -> impl Iterator<Item = &Medium> {
+        self.others.values()
+    }
+
     /// With another beside these.
     #[cfg(test)]
     pub(super) fn with(mut self, name: &str, medium: Medium) -> Self {
@@ -153,7 +169,7 @@ impl Media {
     }
 
     /// The raw flash beside the data.
-    pub(crate) fn all_raw_flash(&self) -> impl Iterator<Item = &FlashIo> {
+    pub fn all_raw_flash(&self) -> impl Iterator<Item = &FlashIo> {
         self.others.values().filter_map(Medium::raw_flash)
     }
 

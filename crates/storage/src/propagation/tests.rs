@@ -89,9 +89,7 @@ impl Ground {
 
     /// Beside `data`, a volume on the disk of the data.
     fn media(&self, data: &Io, is_new: bool) -> Media {
-        let clock = Arc::default();
-        let others = self.others(is_new).into_iter();
-        Media::new(data.clone(), others.map(|(name, it)| (name, it.share(&clock))).collect())
+        Media::with_clock(data.clone(), self.others(is_new), &Arc::default())
     }
 
     /// Requests to each medium so far, and how many of them wrote: the data first.
