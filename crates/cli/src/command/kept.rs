@@ -353,10 +353,7 @@ impl Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        if self.stays.is_set() {
-            return;
-        }
-        if !self.is_in_place() {
+        if self.stays.is_set() || !self.is_in_place() {
             return;
         }
         // What cannot be removed says by its name what it is.

@@ -37,7 +37,7 @@ pub enum PropagationKind {
     PageDifferential,
     /// What changes on a page goes to a log beside it, on raw flash.
     InPageLogging,
-    /// The same on raw flash.
+    /// As [`Self::PageDifferential`], on raw flash.
     PageDifferentialChips,
     /// As in place, with pages that left the pool on a second volume, too.
     #[cfg(test)]
@@ -60,7 +60,7 @@ pub struct PropagationSettings {
     pub page_differential: PageDifferentialSettings,
     /// How logs lie beside pages, if they do.
     pub in_page_logging: InPageLoggingSettings,
-    /// The same on raw flash.
+    /// How differentials are made on raw flash, if they are.
     pub page_differential_chips: PageDifferentialChipsSettings,
     /// The tier, if there is one.
     #[cfg(test)]
@@ -81,7 +81,7 @@ pub enum PropagationConfig {
     PageDifferential(PageDifferentialSettings),
     /// [`InPageLogging`]: changes go to logs beside the pages.
     InPageLogging(InPageLoggingSettings),
-    /// The same on raw flash.
+    /// As [`Self::PageDifferential`], on raw flash.
     PageDifferentialChips(PageDifferentialChipsSettings),
     /// As in place, with pages that left the pool on a second volume, too.
     #[cfg(test)]

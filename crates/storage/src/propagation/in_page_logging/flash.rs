@@ -105,10 +105,8 @@ impl Flash {
     ) -> Result<bool, StorageError> {
         for erase_block in layout.erase_blocks(unit) {
             let ticket = self.submit("erase", cause, FlashCommand::Erase { erase_block })?;
-            match self.chips.wait(ticket).result {
-                Ok(()) => {}
-                Err(FlashError::WornOut { .. }) => return Ok(false),
-                Err(error) => return Err(self.told("erase", &error)),
+            if !self.end_erase(ticket)? {
+                return Ok(false);
             }
         }
         Ok(true)
@@ -120,13 +118,17 @@ impl Flash {
             self.submit("erase", Cause::Host, FlashCommand::Erase { erase_block })
         };
         let tickets = blocks.iter().map(begin).collect::<Result<Vec<u64>, _>>()?;
-        let end = |ticket| match self.chips.wait(ticket).result {
+        let ends: Vec<_> = tickets.into_iter().map(|ticket| self.end_erase(ticket)).collect();
+        ends.into_iter().collect()
+    }
+
+    /// Waits for an erase; false if the erase block stands no more.
+    fn end_erase(&self, ticket: u64) -> Result<bool, StorageError> {
+        match self.chips.wait(ticket).result {
             Ok(()) => Ok(true),
             Err(FlashError::WornOut { .. }) => Ok(false),
             Err(error) => Err(self.told("erase", &error)),
-        };
-        let ends: Vec<_> = tickets.into_iter().map(end).collect();
-        ends.into_iter().collect()
+        }
     }
 
     fn submit(&self, verb: &str, cause: Cause, command: FlashCommand) -> Result<u64, StorageError> {

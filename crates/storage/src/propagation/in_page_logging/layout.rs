@@ -157,18 +157,22 @@ impl Layout {
         if self.is_paired && in_block % 2 == 1 { index + 1 } else { index }
     }
 
+    /// Flash pages that a log page takes, with one that stays blank behind it.
+    const fn log_page_step(&self) -> u32 {
+        if self.is_paired { 2 } else { 1 }
+    }
+
     /// Whether a slot fits at `next` and behind it the log pages that there may be beyond `log_used`.
     pub(super) const fn has_slot_behind(&self, next: u32, log_used: u32) -> bool {
-        let step = if self.is_paired { 2 } else { 1 };
         let left = self.log_page_count_max.saturating_sub(log_used) as u64;
         let end = self.aligned(next + self.slot_pages) as u64;
-        end + left * step <= self.flash_page_count as u64
+        end + left * self.log_page_step() as u64 <= self.flash_page_count as u64
     }
 
     /// Log pages that may still be taken.
     pub(super) fn log_pages_left(&self, next: u32, log_used: u32) -> u32 {
-        let step = if self.is_paired { 2 } else { 1 };
-        let behind = self.flash_page_count.saturating_sub(self.aligned(next)) / step;
+        let left = self.flash_page_count.saturating_sub(self.aligned(next));
+        let behind = left / self.log_page_step();
         behind.min(self.log_page_count_max.saturating_sub(log_used))
     }
 }

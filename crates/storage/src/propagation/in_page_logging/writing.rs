@@ -293,11 +293,22 @@ impl InPageLogging {
     /// Erases what is stale.
     pub(super) fn settle(&mut self) -> Result<(), StorageError> {
         while let Some(unit) = self.units.stale() {
-            let succeeded = self.flash.erase(Cause::MergeFull, &self.layout, unit)?;
-            self.counters.erased_unit_count += u64::from(succeeded);
-            self.units.note_erase(unit, succeeded, false);
+            self.erase_unit(Cause::MergeFull, unit, false)?;
         }
         Ok(())
+    }
+
+    /// Erases a unit, which is free then unless it was taken for a use; false if it is bad now.
+    fn erase_unit(
+        &mut self,
+        cause: Cause,
+        unit: u32,
+        is_taken: bool,
+    ) -> Result<bool, StorageError> {
+        let succeeded = self.flash.erase(cause, &self.layout, unit)?;
+        self.counters.erased_unit_count += u64::from(succeeded);
+        self.units.note_erase(unit, succeeded, is_taken);
+        Ok(succeeded)
     }
 
     /// A unit that has a slot for a new page: the one that is being filled, another one, a free one
@@ -328,11 +339,8 @@ impl InPageLogging {
         while let Some(unit) = self.units.take_free() {
             let is_blank = self.units.get(unit).state == UnitState::Free { is_blank: true };
             if !is_blank {
-                let erased = self.flash.erase(Cause::Host, &self.layout, unit);
-                let succeeded = erased.inspect_err(|_| self.units.retire(unit))?;
-                self.counters.erased_unit_count += u64::from(succeeded);
-                self.units.note_erase(unit, succeeded, true);
-                if !succeeded {
+                let erased = self.erase_unit(Cause::Host, unit, true);
+                if !erased.inspect_err(|_| self.units.retire(unit))? {
                     continue;
                 }
             }

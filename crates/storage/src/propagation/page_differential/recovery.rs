@@ -154,7 +154,7 @@ impl PageDifferential {
                 break;
             }
             check_sizes(&self.settings, &summary)?;
-            check_numbers(&summary, start + u64::from(offset))?;
+            check_numbers(&summary, &survey.told, start + u64::from(offset))?;
             before = Some((header.era, header.opened_at, header.sequence));
             survey.note(&summary);
             survey.found.push(Found { summary, start: start + u64::from(offset) });
@@ -291,7 +291,7 @@ impl PageDifferential {
             return Ok(());
         };
         let what = format!("{error}, and what was written last may be there; try again, or");
-        Err(corrupt(format!("the file {SEGMENTS_FILE} at byte {at}"), &what))
+        Err(corrupt(format!("{} at byte {at}", survey.told), &what))
     }
 
     /// Whether all flash pages of a write are as they were written.
@@ -439,11 +439,11 @@ fn has_sound_numbers(summary: &Summary) -> bool {
     summary.header.era.max(summary.header.sequence) < NUMBER_MAX
 }
 
-fn check_numbers(summary: &Summary, at: u64) -> Result<(), StorageError> {
+fn check_numbers(summary: &Summary, told: &str, at: u64) -> Result<(), StorageError> {
     if has_sound_numbers(summary) {
         return Ok(());
     }
-    let place = format!("the file {SEGMENTS_FILE} at byte {at}");
+    let place = format!("{told} at byte {at}");
     let (sequence, era) = (summary.header.sequence, summary.header.era);
     Err(corrupt(place, &format!("nobody wrote so often: write {sequence} of opening {era};")))
 }
