@@ -2,14 +2,18 @@
 //! ratios of requests per second and of processor time per request.
 //!
 //! ```text
-//!   fill FILE ─► for each pair, for each job: nandu, fio (every other pair: fio, nandu)
+//!   fill FILE ─► for each pair, for each job: one that does not count, then
+//!                nandu, fio, fio, nandu (every other pair: fio, nandu, nandu, fio)
 //!            ─► results/MACHINE/compare-fio/{meta.json, pairs.csv, table.md}
 //! ```
 //!
 //! With `--file-system` the jobs go through a file system, past its page cache and through it, and are
 //! kept in `compare-fio-files` ([`file_system`]).
 //!
-//! 1. A ratio is taken within a pair, whose halves ran one after the other; the median is reported.
+//! 1. A ratio is taken within a pair, whose halves ran one after the other; the median is reported. Each
+//!    half is two runs, at the ends of the pair or in its middle, so that what drifts favours neither,
+//!    and a run before them that does not count leaves the machine as the others leave it: on a virtual
+//!    machine memory that nobody used lately can be slower to get, which the first one would pay for.
 //! 2. Ours is the program that users have, with what it always counts. fio has what makes it cheaper:
 //!    buffers on large pages, with io_uring registered files, fixed buffers, no vectors, and batches where
 //!    requests queue. Both tell the processor time of the job alone, without start-up. fio's own clocks
@@ -30,11 +34,11 @@ use std::time::Instant;
 /// What is compared and for how long.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Seconds of each half of a pair.
+    /// Seconds of each run, of which a pair counts two of each program.
     #[arg(long, default_value_t = 5)]
     seconds: u32,
-    /// How many pairs of each job.
-    #[arg(long, default_value_t = 9)]
+    /// How many pairs of each job; even, so that as many begin with one as with the other.
+    #[arg(long, default_value_t = 6)]
     pairs: u32,
     /// Jobs past and through the page cache, empty and full, synced and not.
     #[arg(long)]
@@ -120,6 +124,15 @@ impl Half {
 
     fn cpu_ns_per_request(self) -> f64 {
         self.processor_ns / self.requests
+    }
+
+    /// Two runs as one.
+    fn and(self, other: Self) -> Self {
+        Self {
+            requests: self.requests + other.requests,
+            seconds: self.seconds + other.seconds,
+            processor_ns: self.processor_ns + other.processor_ns,
+        }
     }
 }
 
@@ -213,13 +226,16 @@ fn run_pairs(
             };
             let nandu = || prepare().and_then(|()| nandu_half(program, file, job, options));
             let fio = || prepare().and_then(|()| fio_half(file, job, options, has_large_pages));
+            let is_ours_outside = number % 2 == 1;
+            // What ends the pair is what goes before it, without counting.
+            if is_ours_outside { nandu() } else { fio() }?;
             let before = Processors::now();
-            let (nandu, fio) = if number % 2 == 1 {
-                let first = nandu()?;
-                (first, fio()?)
+            let (nandu, fio) = if is_ours_outside {
+                let (first, inside) = (nandu()?, fio()?.and(fio()?));
+                (first.and(nandu()?), inside)
             } else {
-                let first = fio()?;
-                (nandu()?, first)
+                let (first, inside) = (fio()?, nandu()?.and(nandu()?));
+                (inside, first.and(fio()?))
             };
             eprintln!("pair {number} of {}: {label}", options.pairs);
             let others = Processors::now().others_since(&before);
@@ -504,11 +520,11 @@ fn table_of(labels: &[String], pairs: &[Pair]) -> String {
 }
 
 /// What stands above the table of jobs past the page cache.
-const HEAD: &str = "# nandu probe and fio on the same file\n\nMedian of the pairs, least and most in \
-    brackets. A ratio is nandu's figure over fio's; more\nrequests and less processor \
-    time are better. fio has registered files, fixed buffers and no\nvectors with \
-    io_uring, and batches of 8 at depth 32. The machine and the command stand \
-    in\nmeta.json.\n\n";
+const HEAD: &str = "# nandu probe and fio on the same file\n\n\
+    Median of the pairs, least and most in brackets. A pair is two runs of each, in turn ABBA and\n\
+    BAAB, behind a run that does not count. A ratio is nandu's figure over fio's; more requests and\n\
+    less processor time are better. fio has registered files, fixed buffers and no vectors with\n\
+    io_uring, and batches of 8 at depth 32. The machine and the command stand in meta.json.\n\n";
 
 fn write_results(
     directory: &Path,

@@ -1,7 +1,8 @@
 //! Jobs of `compare-fio --file-system`: the same requests to a file past the kernel's page cache and
 //! through it, the cache empty or full of the file, each write synced or not (S004 section 4).
 //!
-//! 1. Before each half the file is on the medium; none of its pages is in memory, or all are.
+//! 1. Before each run the file is on the medium; none of its pages is in memory, or all are. Where none
+//!    is, all have been: the memory that they take next is as near for each run.
 //! 2. A job that begins with an empty cache reads no block twice: it ends with the file, if its time has
 //!    not passed before.
 //! 3. What misses the target is told first.
@@ -27,13 +28,14 @@ pub(super) enum Path {
 }
 
 /// What stands above the table.
-pub(super) const HEAD: &str = "# nandu probe and fio in a file system\n\nMedian of the pairs, least and most in \
-    brackets. A ratio is nandu's figure over fio's; more\nrequests and less processor time are \
-    better. direct: past the page cache; cold: through it,\nnothing of the file in it, each block \
-    once; hot: the whole file in it. Synced: fdatasync after each\nwrite; otherwise \
-    no flush counts. fio gives the kernel no hints (fadvise_hint=0). fio's processor\ntime leaves \
-    out workers of the kernel, which write where io_uring goes through the page cache.\nThe machine \
-    and the command stand in meta.json.\n\n";
+pub(super) const HEAD: &str = "# nandu probe and fio in a file system\n\n\
+    Median of the pairs, least and most in brackets. A pair is two runs of each, in turn ABBA and\n\
+    BAAB, behind a run that does not count. A ratio is nandu's figure over fio's; more requests and\n\
+    less processor time are better. direct: past the page cache; cold: through it, nothing of the\n\
+    file in it, each block once; hot: the whole file in it. Synced: fdatasync after each write;\n\
+    otherwise no flush counts. fio gives the kernel no hints (fadvise_hint=0). fio's processor time\n\
+    leaves out workers of the kernel, which write where io_uring goes through the page cache. The\n\
+    machine and the command stand in meta.json.\n\n";
 
 /// All jobs, engine by engine.
 pub(super) fn jobs() -> Vec<Job> {
@@ -93,7 +95,11 @@ pub(super) fn prepare(path: &std::path::Path, job: Job) -> Result<(), String> {
         file.sync_all()?;
         match job.path {
             Path::Hot => io::copy(&mut file, &mut io::sink()).map(drop),
-            Path::Direct | Path::Cold => nandu_drives::file::forget_pages(&file),
+            Path::Direct => nandu_drives::file::forget_pages(&file),
+            Path::Cold => {
+                io::copy(&mut file, &mut io::sink())?;
+                nandu_drives::file::forget_pages(&file)
+            }
         }
     };
     prepared().map_err(|error| format!("{}: cannot be prepared: {error}", path.display()))
