@@ -14,17 +14,20 @@
 //!    half is two runs, at the ends of the pair or in its middle, so that what drifts favours neither,
 //!    and a run before them that does not count leaves the machine as the others leave it: on a virtual
 //!    machine memory that nobody used lately can be slower to get, which the first one would pay for.
-//! 2. Ours is the program that users have, with what it always counts. fio has what makes it cheaper:
+//! 2. No two runs ask for the same sequence of random addresses: what a host keeps of those of a run before
+//!    would be for one of both.
+//! 3. Ours is the program that users have, with what it always counts. fio has what makes it cheaper:
 //!    buffers on large pages, with io_uring registered files, fixed buffers, no vectors, and batches where
 //!    requests queue. Both tell the processor time of the job alone, without start-up. fio's own clocks
 //!    and histograms stay on.
-//! 3. The file is removed at the end, also after an error; so are the large pages that were reserved.
+//! 4. The file is removed at the end, also after an error; so are the large pages that were reserved.
 
 mod file_system;
 
 use file_system::Path as CachePath;
 use nandu_drives::file::{disk_description, machine_description};
 use serde_json::Value;
+use std::cell::Cell;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -214,6 +217,11 @@ fn run_pairs(
     has_large_pages: bool,
 ) -> Result<Vec<Pair>, String> {
     let mut pairs = Vec::new();
+    let run_count = Cell::new(0);
+    let next_seed = || {
+        run_count.set(run_count.get() + 1);
+        run_count.get()
+    };
     for number in 1..=options.pairs {
         for (job_index, &job) in jobs.iter().enumerate() {
             let label = options.label(job);
@@ -224,8 +232,14 @@ fn run_pairs(
                 true => file_system::prepare(file, job),
                 false => Ok(()),
             };
-            let nandu = || prepare().and_then(|()| nandu_half(program, file, job, options));
-            let fio = || prepare().and_then(|()| fio_half(file, job, options, has_large_pages));
+            let nandu = || {
+                prepare()?;
+                nandu_half(program, file, (job, next_seed()), options)
+            };
+            let fio = || {
+                prepare()?;
+                fio_half(file, (job, next_seed()), options, has_large_pages)
+            };
             let is_ours_outside = number % 2 == 1;
             // What ends the pair is what goes before it, without counting.
             if is_ours_outside { nandu() } else { fio() }?;
@@ -406,10 +420,15 @@ pub(crate) fn json_of(command: &mut Command) -> Result<Value, String> {
     serde_json::from_str(&text).map_err(|error| format!("no JSON in `{text}`: {error}"))
 }
 
-fn nandu_half(program: &Path, file: &Path, job: Job, options: &Options) -> Result<Half, String> {
+fn nandu_half(
+    program: &Path,
+    file: &Path,
+    (job, seed): (Job, u32),
+    options: &Options,
+) -> Result<Half, String> {
     let description = file.with_extension("fio");
     let text = format!(
-        "[pair]\nrw={}\nbs={}\niodepth={}\nsize={}\nruntime={}\n{}\n",
+        "[pair]\nrandseed={seed}\nrw={}\nbs={}\niodepth={}\nsize={}\nruntime={}\n{}\n",
         job.pattern,
         job.block_bytes,
         job.depth,
@@ -441,9 +460,14 @@ fn nandu_answer(answer: &Value) -> Result<Half, String> {
     })
 }
 
-fn fio_half(file: &Path, job: Job, options: &Options, large_pages: bool) -> Result<Half, String> {
+fn fio_half(
+    file: &Path,
+    (job, seed): (Job, u32),
+    options: &Options,
+    large_pages: bool,
+) -> Result<Half, String> {
     let mut command = Command::new("fio");
-    command.args(["--name=pair", "--randrepeat=1"]);
+    command.arg("--name=pair").arg(format!("--randseed={seed}"));
     command.args(file_system::keys(job).iter().map(|key| format!("--{key}")));
     command.args(["--gtod_reduce=0", "--allow_file_create=0", "--output-format=json"]);
     command.arg(format!("--filename={}", file.display()));
