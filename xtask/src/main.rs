@@ -16,6 +16,7 @@ mod kept;
 mod miri;
 mod predict_external;
 mod tidy;
+mod xml_footprints;
 
 use clap::{Parser, Subcommand};
 use compare::Comparison;
@@ -60,6 +61,8 @@ enum Chore {
     /// Measure the store of XML documents on this disk several times, beside its targets, and keep the
     /// medians.
     BenchXml(bench_xml::Options),
+    /// Store documents in each mapping and keep what they take beside their text.
+    XmlFootprints(xml_footprints::Options),
     /// Probe this disk, and hold what that says of sorts, rankings and searches beside what they take.
     PredictExternal(predict_external::Options),
     /// Run Miri over the unsafe code that it can run; needs a nightly compiler with Miri.
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         Chore::CompareBtree(options) => compare::run(&root, Comparison::Btree, &options),
         Chore::BenchStorage(options) => bench_storage::run(&root, &options),
         Chore::BenchXml(options) => bench_xml::run(&root, &options),
+        Chore::XmlFootprints(options) => xml_footprints::run(&root, &options),
         Chore::PredictExternal(options) => predict_external::run(&root, &options),
         Chore::Miri(options) => miri::run(&root, &options),
         Chore::FailCalls(options) => fail_calls::run(&root, &options),

@@ -2,8 +2,9 @@
 //! transactions statement by statement, each prepared, or as functions in the server.
 //!
 //! 1. A commit is durable, and all is serializable; a server that is set otherwise is refused.
-//! 2. All settings are those of initdb but the memory, the level of isolation, and how many connections and
-//!    predicate locks there is room for.
+//! 2. All settings are those of initdb but the memory, the level of isolation, how many connections and predicate
+//!    locks there is room for, and that rows are found by index: a scan of a small table is as cheap to the
+//!    planner, but it has read all of it, so that whoever changes any of its rows is in the way.
 
 use super::conditions;
 use super::contender::{Session, Setting, Store};
@@ -191,6 +192,7 @@ pub(super) fn open(
         format!("max_connections={}", setting.client_count + OTHER_CONNECTIONS),
         "default_transaction_isolation=serializable".to_owned(),
         format!("max_pred_locks_per_transaction={PREDICATE_LOCKS}"),
+        "enable_seqscan=off".to_owned(),
     ];
     let server = Cluster::at(directory)?.start(&settings)?;
     let mut connection = Connection::open(server.directory())?;
@@ -219,6 +221,8 @@ impl Postgresql {
         let mut connection = Connection::open(self.server.directory())?;
         // Its other processes would need memory that all of them share, of which there may be too little.
         connection.run("SET max_parallel_workers_per_gather = 0").map_err(told)?;
+        // What asks for all rows scans them.
+        connection.run("SET enable_seqscan = on").map_err(told)?;
         ask(&mut connection).map_err(told)
     }
 }
