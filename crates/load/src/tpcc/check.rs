@@ -8,6 +8,8 @@
 //! 1. All is of one moment: that of the tables which it looks at.
 //! 2. A district is looked at in one pass; in memory are its customers, and a sum for each customer of
 //!    `history`.
+//! 3. Rows that are lost are found by those that name them: payments to a warehouse, in a district or by a customer
+//!    that is not there, orders of such a customer.
 //!
 //! Condition 11 of the specification holds for rows that were just loaded. Orders that were delivered since are
 //! counted by their customers, so here those are taken off; then it holds at any time.
@@ -123,7 +125,7 @@ pub fn check(tables: &Tables) -> Result<TpccCheck, StorageError> {
     };
     let conditions = CONDITIONS.iter().enumerate().map(condition).collect();
     let mut check = TpccCheck { warehouse_count: 0, conditions };
-    let payments = Payments::read(tables)?;
+    let mut payments = Payments::read(tables)?;
     let mut warehouses = tables.rows(TpccTable::Warehouse.name())?;
     while let Some((_, row)) = warehouses.next_row()? {
         let (id, paid) = (integer(row, warehouse::W_ID), integer(row, warehouse::W_YTD));
@@ -133,13 +135,14 @@ pub fn check(tables: &Tables) -> Result<TpccCheck, StorageError> {
         let mut districts = tables.rows(RowRange::of(TpccTable::District.name()).within(&key))?;
         while let Some((_, row)) = districts.next_row()? {
             sum += integer(row, district::D_YTD);
-            check_district(tables, &mut check, &payments, row)?;
+            check_district(tables, &mut check, &mut payments, row)?;
         }
         check.compare(1, paid == sum, || format!("warehouse {id}: {paid} and {sum}"));
-        let by_history = payments.by_warehouse.get(&id).copied().unwrap_or(0);
+        let by_history = payments.by_warehouse.remove(&id).unwrap_or(0);
         let is_right = paid == by_history;
         check.compare(8, is_right, || format!("warehouse {id}: {paid} and {by_history}"));
     }
+    payments.tell_left(&mut check);
     Ok(check)
 }
 
@@ -163,19 +166,38 @@ impl Payments {
         }
         Ok(payments)
     }
+
+    /// What is left belongs to rows that nobody met.
+    fn tell_left(&self, check: &mut TpccCheck) {
+        for id in self.by_warehouse.keys() {
+            check.compare(8, false, || format!("payments to warehouse {id}, which there is not"));
+        }
+        for (warehouse, id) in self.by_district.keys() {
+            let told =
+                || format!("payments in district {id} of warehouse {warehouse}, no such row");
+            check.compare(9, false, told);
+        }
+        for (warehouse, district, id) in self.by_customer.keys() {
+            check.compare(10, false, || {
+                format!(
+                    "payments by customer {id} of district {district} of warehouse {warehouse}, no such row"
+                )
+            });
+        }
+    }
 }
 
 /// Looks at one district, of which `row` is the row.
 fn check_district(
     tables: &Tables,
     check: &mut TpccCheck,
-    payments: &Payments,
+    payments: &mut Payments,
     row: RecordView<'_>,
 ) -> Result<(), StorageError> {
     let place = (integer(row, district::D_W_ID), integer(row, district::D_ID));
     let [next, paid] = [district::D_NEXT_O_ID, district::D_YTD].map(|at| integer(row, at));
     let told = |what: String| format!("district {} of warehouse {}: {what}", place.1, place.0);
-    let by_history = payments.by_district.get(&place).copied().unwrap_or(0);
+    let by_history = payments.by_district.remove(&place).unwrap_or(0);
     check.compare(9, paid == by_history, || told(format!("{paid} and {by_history}")));
     let new = new_orders(tables, place)?;
     let sums = check_orders(tables, check, place, &new)?;
@@ -190,16 +212,16 @@ fn check_district(
         let is_right = u64::try_from(span) == Ok(count as u64);
         check.compare(3, is_right, || told(format!("{span} and {count}")));
     }
-    let OrderSums { expected_line_count, line_count, .. } = sums;
+    let OrderSums { expected_line_count, line_count, order_count, .. } = sums;
     check.compare(4, expected_line_count == line_count, || {
         told(format!("{expected_line_count} and {line_count}"))
     });
     let (customer_count, delivery_count) =
-        check_customers(tables, check, (place, payments), &sums.delivered)?;
+        check_customers(tables, check, (place, payments), sums.delivered)?;
     let customer_count = u32::try_from(customer_count).unwrap_or(u32::MAX);
     let scale = TpccScale { customer_count, ..TpccScale::STANDARD };
     let at_first = i64::from(customer_count - scale.new_order_count());
-    let now = sums.order_count - i64::try_from(new.len()).unwrap_or(i64::MAX) - delivery_count;
+    let now = order_count - i64::try_from(new.len()).unwrap_or(i64::MAX) - delivery_count;
     check.compare(11, now == at_first, || told(format!("{now} and {at_first}")));
     Ok(())
 }
@@ -269,8 +291,8 @@ fn check_orders(
 fn check_customers(
     tables: &Tables,
     check: &mut TpccCheck,
-    (place, payments): ((i64, i64), &Payments),
-    delivered: &BTreeMap<i64, i64>,
+    (place, payments): ((i64, i64), &mut Payments),
+    mut delivered: BTreeMap<i64, i64>,
 ) -> Result<(u64, i64), StorageError> {
     let (mut count, mut delivery_count) = (0, 0);
     let mut rows = rows_of(tables, TpccTable::Customer, place)?;
@@ -284,9 +306,9 @@ fn check_customers(
         .map(|column| integer(row, column));
         count += 1;
         delivery_count += deliveries;
-        let ordered = delivered.get(&id).copied().unwrap_or(0);
+        let ordered = delivered.remove(&id).unwrap_or(0);
         let key = (place.0, place.1, id);
-        let by_history = payments.by_customer.get(&key).copied().unwrap_or(0);
+        let by_history = payments.by_customer.remove(&key).unwrap_or(0);
         let told = |right: i64, left: i64| {
             format!(
                 "customer {id} of district {} of warehouse {}: {left} and {right}",
@@ -296,6 +318,10 @@ fn check_customers(
         let expected = ordered - by_history;
         check.compare(10, balance == expected, || told(expected, balance));
         check.compare(12, balance + paid == ordered, || told(ordered, balance + paid));
+    }
+    for id in delivered.keys() {
+        let of = || format!("orders of customer {id} of district {}, no such row", place.1);
+        check.compare(12, false, of);
     }
     Ok((count, delivery_count))
 }

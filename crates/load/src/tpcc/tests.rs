@@ -318,3 +318,13 @@ fn a_line_without_an_order_and_a_lost_payment_are_found() {
     let broken = broken_by(database, |write| write.delete(TpccTable::History.name(), 1).unwrap());
     assert_eq!(broken, [(8, 1), (9, 1), (10, 1)]);
 }
+
+#[test]
+fn rows_that_are_lost_are_found_by_those_that_name_them() {
+    let database = &database(&small(2));
+    let broken = broken_by(database, |write| delete(write, TpccTable::Warehouse, &[2]));
+    let customers = u64::from(SMALL.customer_count) * 10;
+    assert_eq!(broken, [(8, 1), (9, 10), (10, customers)]);
+    let broken = broken_by(database, |write| delete(write, TpccTable::Customer, &[1, 1, 7]));
+    assert!(broken.contains(&(10, 1)) && broken.contains(&(12, 1)), "{broken:?}");
+}
