@@ -1,10 +1,12 @@
-//! SQLite, linked into this program: a file with a write-ahead log, each commit synced, a connection for
-//! each client.
+//! SQLite, linked into this program: a file with a write-ahead log, each commit synced, a connection that writes
+//! and, where there are several clients, one for each to read.
 //!
 //! 1. A table is a tree by its key (`WITHOUT ROWID`), as ours are; the two indexes are SQLite's own.
-//! 2. The cache is divided among the connections.
-//! 3. Clients take turns to write, which is cheaper than the library's way to wait for one another, which is
-//!    to sleep. One that only reads needs no turn: it has a snapshot.
+//! 2. Half of the cache is the writing connection's, the other half is divided among those that read; one client
+//!    has one connection and all of it.
+//! 3. Clients take turns at the connection that writes: each one forgets its pages when another one has
+//!    committed, so a connection for each to write would read them again. To wait for one another is cheaper
+//!    than the library's way, which is to sleep. One that only reads needs no turn: it has a snapshot.
 
 use super::conditions;
 use super::contender::{Session, Setting, Store};
@@ -40,13 +42,16 @@ const INDEXES: &str = "
 
 struct Sqlite {
     path: PathBuf,
+    /// Of all connections together.
     cache_kib: u64,
-    turn: Mutex<()>,
+    client_count: u32,
+    writer: Mutex<Connection>,
 }
 
 struct SqliteClient<'a> {
-    connection: Connection,
-    turn: &'a Mutex<()>,
+    /// None where one client reads and writes.
+    reader: Option<Connection>,
+    writer: &'a Mutex<Connection>,
 }
 
 /// What a transaction is to be.
@@ -159,40 +164,42 @@ fn set(connection: &Connection, pragmas: &str) -> Result<(), Failure> {
 }
 
 pub(super) fn open(directory: &Path, setting: &Setting) -> Result<Box<dyn Store>, Failure> {
-    let cache_kib = (setting.memory_bytes >> 10) / u64::from(setting.client_count);
-    let path = directory.join(FILE);
-    Ok(Box::new(Sqlite { path, cache_kib, turn: Mutex::new(()) }))
+    let cache_kib = setting.memory_bytes >> 10;
+    let (path, client_count) = (directory.join(FILE), setting.client_count);
+    let of_writer = if client_count > 1 { cache_kib / 2 } else { cache_kib };
+    let writer = Mutex::new(connect(&path, of_writer)?);
+    Ok(Box::new(Sqlite { path, cache_kib, client_count, writer }))
+}
+
+/// A connection that syncs each commit.
+fn connect(path: &Path, cache_kib: u64) -> Result<Connection, Failure> {
+    let connection = Connection::open(path).map_err(failure)?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(failure)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENT_COUNT_MAX);
+    set(
+        &connection,
+        &format!(
+            "PRAGMA synchronous=FULL; PRAGMA cache_size=-{cache_kib};
+             PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}"
+        ),
+    )?;
+    let mode: String =
+        connection.query_row("PRAGMA journal_mode", [], |row| row.get(0)).map_err(failure)?;
+    let level: i64 =
+        connection.query_row("PRAGMA synchronous", [], |row| row.get(0)).map_err(failure)?;
+    match (mode.as_str(), level) {
+        ("wal", FULL) => Ok(connection),
+        _ => Err(Failure::Engine(format!("sqlite: journal_mode={mode}, synchronous={level}"))),
+    }
 }
 
 impl Sqlite {
-    /// A connection that syncs each commit.
-    fn connect(&self, cache_kib: u64) -> Result<Connection, Failure> {
-        let connection = Connection::open(&self.path).map_err(failure)?;
-        connection.busy_timeout(BUSY_TIMEOUT).map_err(failure)?;
-        connection.set_prepared_statement_cache_capacity(STATEMENT_COUNT_MAX);
-        set(
-            &connection,
-            &format!(
-                "PRAGMA synchronous=FULL; PRAGMA cache_size=-{cache_kib};
-                 PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}"
-            ),
-        )?;
-        let mode: String =
-            connection.query_row("PRAGMA journal_mode", [], |row| row.get(0)).map_err(failure)?;
-        let level: i64 =
-            connection.query_row("PRAGMA synchronous", [], |row| row.get(0)).map_err(failure)?;
-        match (mode.as_str(), level) {
-            ("wal", FULL) => Ok(connection),
-            _ => Err(Failure::Engine(format!("sqlite: journal_mode={mode}, synchronous={level}"))),
-        }
-    }
-
     /// Asks something by itself, with all of the cache.
     fn ask<T>(
         &self,
         ask: impl FnOnce(&mut dyn Statements) -> Result<T, Stop>,
     ) -> Result<T, Failure> {
-        let mut connection = self.connect(self.cache_kib)?;
+        let mut connection = connect(&self.path, self.cache_kib)?;
         ask(&mut connection).map_err(told)
     }
 }
@@ -207,8 +214,10 @@ fn told(stop: Stop) -> Failure {
 
 impl Store for Sqlite {
     fn session(&self, number: u32) -> Result<Box<dyn Session + '_>, Failure> {
-        let (connection, turn) = (self.connect(self.cache_kib)?, &self.turn);
-        Ok(Box::new(SqlSession::new(SqliteClient { connection, turn }, number)))
+        let count = u64::from(self.client_count);
+        let reader = (count > 1).then(|| connect(&self.path, self.cache_kib / 2 / count));
+        let client = SqliteClient { reader: reader.transpose()?, writer: &self.writer };
+        Ok(Box::new(SqlSession::new(client, number)))
     }
 
     fn broken_conditions(&self, tpcc: &Tpcc) -> Result<Vec<String>, Failure> {
@@ -221,7 +230,8 @@ impl Store for Sqlite {
 
     fn close(self: Box<Self>) -> Result<(), Failure> {
         // The last connection to go makes a checkpoint and takes the log away.
-        self.connect(self.cache_kib)?.close().map_err(|(_, error)| failure(error))
+        let writer = self.writer.into_inner().unwrap_or_else(PoisonError::into_inner);
+        writer.close().map_err(|(_, error)| failure(error))
     }
 }
 
@@ -251,29 +261,27 @@ impl Statements for Connection {
     }
 }
 
-impl SqliteClient<'_> {
-    /// A transaction, to its end.
-    fn transact(&mut self, begin: &'static str, input: &Input) -> Result<Output, Stop> {
-        self.connection.rows(begin, &[])?;
-        let output = transact(&mut self.connection, input).and_then(|output| {
-            let end = if is_rolled_back(&output) { "ROLLBACK" } else { "COMMIT" };
-            self.connection.rows(end, &[])?;
-            Ok(output)
-        });
-        if output.is_err() && !self.connection.is_autocommit() {
-            self.connection.rows("ROLLBACK", &[])?;
-        }
-        output
+/// A transaction, to its end.
+fn run(connection: &mut Connection, begin: &'static str, input: &Input) -> Result<Output, Stop> {
+    connection.rows(begin, &[])?;
+    let output = transact(connection, input).and_then(|output| {
+        let end = if is_rolled_back(&output) { "ROLLBACK" } else { "COMMIT" };
+        connection.rows(end, &[])?;
+        Ok(output)
+    });
+    if output.is_err() && !connection.is_autocommit() {
+        connection.rows("ROLLBACK", &[])?;
     }
+    output
 }
 
 impl Client for SqliteClient<'_> {
     fn attempt(&mut self, input: &Input) -> Result<Output, Stop> {
-        if !is_writing(input) {
-            return self.transact(READ, input);
+        let is_writing = is_writing(input);
+        if let Some(reader) = self.reader.as_mut().filter(|_| !is_writing) {
+            return run(reader, READ, input);
         }
-        let turn = self.turn;
-        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
-        self.transact(WRITE, input)
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        run(&mut writer, if is_writing { WRITE } else { READ }, input)
     }
 }

@@ -27,7 +27,8 @@ pub(super) struct Median {
 
 const LEGEND: &str = "\
 Medians of the rounds; ÷ is theirs over nandu's of the same figure. tpmC: new orders that were\n\
-committed in a minute; nothing is audited, nobody types or thinks, and it is no result of the TPC.\n\
+committed in a minute, and the least and the most of the rounds; nothing is audited, nobody types or\n\
+thinks, and it is no result of the TPC.\n\
 again: transactions begun again, since others were in their way. disk: what the files take in the\n\
 end; loaded: before. sync: an append and its fdatasync, measured right before. Latencies in ms, from\n\
 the first statement to the durable end, those begun again included; in parentheses ÷. All twelve\n\
@@ -45,11 +46,21 @@ const COLUMNS: [(&str, &str); 5] = [
 struct Figures<'a>(&'a [Median]);
 
 impl Figures<'_> {
-    fn of(&self, client_count: u32, contender: Contender, figure: &str) -> Option<f64> {
+    fn find(&self, client_count: u32, contender: Contender, figure: &str) -> Option<&Median> {
         let is_it = |it: &&Median| {
             it.client_count == client_count && it.contender == contender && it.figure == figure
         };
-        self.0.iter().find(is_it).map(|it| it.median)
+        self.0.iter().find(is_it)
+    }
+
+    fn of(&self, client_count: u32, contender: Contender, figure: &str) -> Option<f64> {
+        self.find(client_count, contender, figure).map(|it| it.median)
+    }
+
+    /// The least and the most of a figure.
+    fn range(&self, client_count: u32, contender: Contender, figure: &str) -> String {
+        let found = self.find(client_count, contender, figure);
+        found.map_or_else(String::new, |it| format!("{:.0} to {:.0}", it.least, it.most))
     }
 
     /// A figure over ours.
@@ -108,17 +119,18 @@ pub(super) fn whole(medians: &[Median], task: &Task, left_out: &[String]) -> Str
 fn section(text: &mut String, figures: &Figures<'_>, client_count: u32) {
     let mut line = |line: String| writeln!(text, "{line}").expect("a string takes every line");
     line(format!("\n## {}\n", counted(client_count, "client")));
-    line("| who | tpmC | ÷ | again | loaded MB | disk MB | ÷ | sync ms |".to_owned());
-    line("|---|---:|---:|---:|---:|---:|---:|---:|".to_owned());
+    line("| who | tpmC | rounds | ÷ | again | loaded MB | disk MB | ÷ | sync ms |".to_owned());
+    line("|---|---:|---:|---:|---:|---:|---:|---:|---:|".to_owned());
     let there = |it: &Contender| figures.of(client_count, *it, "tpmc").is_some();
     let contenders: Vec<Contender> = Contender::ALL.into_iter().filter(there).collect();
     for &contender in &contenders {
         let of = |name: &str| figures.of(client_count, contender, name).unwrap_or_default();
         let ratio = |name: &str| figures.ratio(client_count, contender, name);
         line(format!(
-            "| {} | {:.0} | {} | {:.0} | {} | {} | {} | {} |",
+            "| {} | {:.0} | {} | {} | {:.0} | {} | {} | {} | {} |",
             contender.label(),
             of("tpmc"),
+            figures.range(client_count, contender, "tpmc"),
             ratio("tpmc"),
             of("retries"),
             short(of("loaded_mb")),
