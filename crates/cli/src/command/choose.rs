@@ -1,6 +1,7 @@
 //! `nandu choose`: which drive is the cheapest for a load, by simulation.
 
 use super::bench::WorkloadArgument;
+use super::trace_reading::ReadingArguments;
 use super::{parse_duration, parse_size};
 use crate::Context;
 use crate::failure::Failure;
@@ -9,6 +10,7 @@ use crate::progress::Progress;
 use crate::run_facts::RunFacts;
 use crate::stopwatch::Stopwatch;
 use clap::{ArgGroup, Args};
+use nandu_base::units::figures;
 use nandu_base::words::wrap;
 use nandu_base::{ByteCount, Nanos};
 use nandu_drives::price::Prices;
@@ -16,14 +18,14 @@ use nandu_lab::choose::{
     Answer, Candidate, Load, MeritWeights, Question, TraceLoad, Verdict, WhyMany, YcsbChoice,
 };
 use nandu_probe::table::{Table, rate, time};
-use nandu_trace::{TraceFormat, TraceOptions};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// The longest line of a sentence.
 const LINE_WIDTH: usize = 100;
 /// The rate, where nobody says one and no trace has its own.
-const USUAL_RATE: u64 = 1000;
+const USUAL_RATE: f64 = 1000.0;
 
 /// Find the drive that costs least for a load, and say why
 #[derive(Debug, Args)]
@@ -50,24 +52,23 @@ pub(crate) struct ChooseArguments {
     /// Requests that were recorded, of any format that `nandu sim` reads
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// The format of the trace, if it is not to be found by its content
-    #[arg(long, requires = "trace")]
-    format: Option<String>,
+    #[command(flatten)]
+    reading: ReadingArguments,
     /// Candidates, with commas between them: NAME, NAME+log=NAME, array:LAYOUT:sim:NAME*N; all drives that have a
     /// price if not given
     #[arg(long, value_delimiter = ',', value_name = "DRIVE")]
     drives: Vec<String>,
-    /// Bytes that have to be kept; those of the load if not given
+    /// Bytes that have to be kept, of records or as the trace has them; those of the load if not given
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     data: Option<ByteCount>,
     /// Operations or requests in a second; those of the trace, or 1000, if not given
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..), value_name = "NUMBER")]
-    rate: Option<u64>,
+    #[arg(long, value_parser = parse_rate, value_name = "NUMBER")]
+    rate: Option<f64>,
     /// What 99 of 100 of them may take
     #[arg(long, value_parser = parse_duration, value_name = "TIME")]
     latency: Option<Nanos>,
     /// What all drives may cost to buy, in dollars
-    #[arg(long, value_name = "DOLLARS", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    #[arg(long, value_name = "DOLLARS", value_parser = parse_cents)]
     budget: Option<u64>,
     /// After how many years a drive is replaced that has not worn out
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -96,6 +97,27 @@ pub(crate) struct ChooseArguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// For clap: a rate above 0.
+fn parse_rate(text: &str) -> Result<f64, String> {
+    let rate: Option<f64> = text.trim().parse().ok();
+    rate.filter(|rate| rate.is_finite() && (1e-6..=1e15).contains(rate))
+        .ok_or_else(|| "give a number from 0.000001 to 10^15, such as 2000 or 0.5".to_owned())
+}
+
+/// For clap: dollars, with cents or without, as cents.
+fn parse_cents(text: &str) -> Result<u64, String> {
+    let digits = text.trim().trim_start_matches('$');
+    let (dollars, cents) = digits.split_once('.').unwrap_or((digits, "0"));
+    let cents = match cents.len() {
+        1 => cents.parse().ok().map(|tenths: u64| tenths * 10),
+        2 => cents.parse().ok(),
+        _ => None,
+    };
+    let dollars = dollars.parse().ok().filter(|&dollars: &u64| dollars <= 10_000_000);
+    let all = dollars.zip(cents).map(|(dollars, cents)| dollars * 100 + cents);
+    all.filter(|&all| all > 0).ok_or_else(|| "give dollars up to 10000000, such as 500".to_owned())
 }
 
 /// For clap: four exponents from 0 to 9.
@@ -145,16 +167,15 @@ impl ChooseArguments {
             true => prices.names().map(str::to_owned).collect(),
             false => self.drives.clone(),
         };
-        names.iter().map(|name| Candidate::parse(name).map_err(Failure::from)).collect()
+        let mut seen = BTreeSet::new();
+        let once = names.iter().filter(|name| seen.insert(name.as_str()));
+        once.map(|name| Candidate::parse(name).map_err(Failure::from)).collect()
     }
 
     fn question(&self, progress: &Progress) -> Result<Question, Failure> {
         let (load, load_bytes, own_rate) = match (&self.trace, self.workload) {
             (Some(path), _) => {
-                let format = self.format.as_deref().map(TraceFormat::parse).transpose();
-                let format = format.map_err(|error| Failure::input(error.to_string()))?;
-                let options = TraceOptions { format, ..TraceOptions::default() };
-                let trace = TraceLoad::read(path.clone(), options, progress)?;
+                let trace = TraceLoad::read(path.clone(), self.reading.options()?, progress)?;
                 let (bytes, rate) = (trace.touched_bytes, trace.own_rate());
                 (Load::Trace(trace), bytes, rate)
             }
@@ -169,7 +190,7 @@ impl ChooseArguments {
             data_bytes: self.data.map_or(load_bytes, |data| data.0),
             rate: self.rate.or(own_rate).unwrap_or(USUAL_RATE),
             latency_limit_ns: self.latency.map(|limit| limit.0),
-            budget_cents: self.budget.map(|dollars| dollars * 100),
+            budget_cents: self.budget,
             service_years: self.years,
             kilowatt_hour_cents: self.kilowatt_hour,
             merit: self.merit,
@@ -189,13 +210,21 @@ impl ChooseArguments {
 }
 
 fn tell(question: &Question, answer: &Answer, output: &Output) -> Result<(), Failure> {
-    output.line(&format!(
-        "{} of data, {} operations/s, {} years, {} cents a kilowatt hour",
+    let limits = [
+        question.latency_limit_ns.map(|limit| format!(", p99 {} at most", time(limit as f64))),
+        question.budget_cents.map(|cents| format!(", a budget of ${}", cents as f64 / 100.0)),
+    ];
+    let head = format!(
+        "{} of data, {} operations/s, {} years, {} cents a kilowatt hour{}",
         ByteCount(question.data_bytes),
-        question.rate,
+        figures(question.rate),
         question.service_years,
-        question.kilowatt_hour_cents
-    ))?;
+        question.kilowatt_hour_cents,
+        limits.into_iter().flatten().collect::<String>()
+    );
+    for line in wrap(&head, LINE_WIDTH) {
+        output.line(&line)?;
+    }
     let columns =
         ["drive", "count", "for", "to buy", "years", "W", "a year", "p99", "at once", "merit"];
     let mut table = Table::new(&columns);
@@ -227,6 +256,9 @@ fn cells_of(verdict: &Verdict) -> Vec<String> {
         Some(WhyMany::Wear) => "life",
         Some(WhyMany::One) | None => "",
     };
+    // Without its power it costs at least so much.
+    let at_least = if verdict.watts.is_none() { "≥ " } else { "" };
+    let a_year = verdict.cents_per_year.map(|cents| format!("{at_least}{}", dollars(cents)));
     vec![
         verdict.name.clone(),
         verdict.drive_count.map_or_else(none, |count| count.to_string()),
@@ -234,7 +266,7 @@ fn cells_of(verdict: &Verdict) -> Vec<String> {
         verdict.purchase_cents.map_or_else(none, |cents| dollars(cents as f64)),
         verdict.years.map_or_else(none, |years| format!("{years:.1}")),
         verdict.watts.map_or_else(none, rate),
-        verdict.cents_per_year.map_or_else(none, dollars),
+        a_year.unwrap_or_else(none),
         verdict.p99_ns.map_or_else(none, |nanos| time(nanos as f64)),
         verdict.depth.map_or_else(none, |depth| depth.to_string()),
         verdict.merit.map_or_else(none, rate),

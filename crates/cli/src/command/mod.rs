@@ -23,6 +23,7 @@ mod run;
 mod sim;
 mod stays;
 mod trace;
+mod trace_reading;
 mod verify;
 mod xml;
 

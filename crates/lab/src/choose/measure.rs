@@ -7,12 +7,17 @@
 //! ```
 //!
 //! 1. A flash drive is measured when it cleans: before the first point as much was written as the scaled drive
-//!    has, if the load writes; where that would take too long, `is_steady` is false.
-//! 2. A scaled drive that has more spare flash for its size than the whole one is told by `is_as_full`.
+//!    has, if the load writes, and as much to that of the log; where that would take too long, `is_steady` is
+//!    false.
+//! 2. Flash is erased long after it was written: where a point alone erases too little to tell, it wears what a
+//!    program for the host wore from the first aging to the last point.
+//! 3. A scaled drive that has more spare flash for its size than the whole one is told by `is_as_full`.
 
 use super::{Candidate, ChooseError, Question};
 use crate::run::RunObserver;
-use nandu_base::{ByteCount, LatencyHistogram, Nanos, Rng, to_index, to_u32};
+use nandu_base::{
+    ByteCount, Cause, FlashCounters, FlashOperation, LatencyHistogram, Nanos, Rng, to_index, to_u32,
+};
 use nandu_bench::ycsb::{WorkloadKind, Ycsb};
 use nandu_bench::{Clock, Load as BenchLoad, Outcome, Plan, SwitchKind, Watch, run_watched};
 use nandu_device::{Counters, Device, Geometry, Operation, Request};
@@ -34,6 +39,8 @@ const ROOM_MAX: u64 = 8;
 const ROOM_PERCENT_MIN: u64 = 120;
 /// No drive is scaled below this.
 const CAPACITY_BYTES_MIN: u64 = 64 << 20;
+/// Erase blocks that have to be erased in a point to tell what it wears.
+const ERASED_ENOUGH: u64 = 200;
 /// Runs of the load before the first point, at most.
 const AGING_RUN_COUNT_MAX: u32 = 40;
 /// Requests of a trace that are replayed at each point, at most.
@@ -49,6 +56,9 @@ const BATCH_COUNT: usize = 4096;
 /// Fields of a YCSB record, and what a page is filled with.
 const FIELD_COUNT: u64 = 10;
 const FILL_PERCENT: u64 = 70;
+/// Rests between two operations are taken to be no shorter and no longer.
+const REST_MIN: Nanos = Nanos::from_micros(1);
+const REST_MAX: Nanos = Nanos::from_seconds(24 * 3600);
 /// The log of the database.
 const LOG_BYTES: u64 = 32 << 20;
 const PAGE_BYTES: u64 = 4096;
@@ -126,7 +136,7 @@ pub struct Measured {
     pub is_as_full: bool,
     /// Whether all that the load wears is told: nothing is written, disks do not wear, or profiles say it.
     pub is_wear_known: bool,
-    /// Watts without work, where the drives have a model of it.
+    /// Watts in the rests between two operations, where the drives have a model of it.
     pub idle_watts: Option<f64>,
 }
 
@@ -154,8 +164,15 @@ fn joules_between(before: &[Counters], after: &[Counters]) -> Option<f64> {
         .sum()
 }
 
-/// Watts of drives of so many bytes that nobody asks anything.
-fn idle_watts(candidate: &Candidate, simulated_bytes: u64) -> Option<f64> {
+/// From one operation to the next, on one of so many drives.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within its bounds")]
+pub(super) fn rest_between(question: &Question, drive_count: u64) -> Nanos {
+    let nanos = drive_count as f64 / question.rate * 1e9;
+    Nanos(nanos.clamp(REST_MIN.0 as f64, REST_MAX.0 as f64) as u64)
+}
+
+/// Watts of drives of so many bytes that nobody asks anything for so long: some fall asleep in longer rests.
+pub(super) fn idle_watts(candidate: &Candidate, simulated_bytes: u64, rest: Nanos) -> Option<f64> {
     let watts = |profile: &Profile| {
         let capacity = ByteCount(simulated_bytes.min(profile.geometry.capacity().0));
         let options =
@@ -163,8 +180,8 @@ fn idle_watts(candidate: &Candidate, simulated_bytes: u64) -> Option<f64> {
         let mut drive = profile.open(options).ok()?;
         let before = drive.counters();
         let now = drive.now();
-        drive.idle_until(now + Nanos::from_seconds(1));
-        joules_between(&[before], &[drive.counters()])
+        drive.idle_until(now + rest);
+        Some(joules_between(&[before], &[drive.counters()])? / rest.as_seconds_f64())
     };
     let data = watts(&candidate.data)?;
     candidate.log.as_ref().map_or(Some(data), |log| Some(data + watts(log)?))
@@ -172,7 +189,8 @@ fn idle_watts(candidate: &Candidate, simulated_bytes: u64) -> Option<f64> {
 
 /// How many drives the data take.
 pub(super) fn drives_for_data(question: &Question, profile: &Profile) -> u64 {
-    question.data_bytes.div_ceil(profile.geometry.capacity().0.max(1)).max(1)
+    let count = question.stored_bytes().div_ceil(u128::from(profile.geometry.capacity().0.max(1)));
+    u64::try_from(count).unwrap_or(u64::MAX).max(1)
 }
 
 /// Bytes of a drive in which so many lie as full as the data of `question` make each of `drive_count`.
@@ -187,7 +205,7 @@ fn scaled_bytes(
     let whole = u128::from(profile.geometry.capacity().0);
     // A product of two figures of 64 bits and a count that may have as many.
     let all = whole.saturating_mul(u128::from(drive_count));
-    let wanted = u128::from(load_bytes).saturating_mul(all) / u128::from(question.data_bytes);
+    let wanted = u128::from(load_bytes).saturating_mul(all) / question.stored_bytes();
     let least = u128::from(load_bytes) * u128::from(ROOM_PERCENT_MIN) / 100;
     if least > whole {
         let (load, whole) = (ByteCount(load_bytes), profile.geometry.capacity());
@@ -233,9 +251,7 @@ pub(super) fn measure(
         Load::Trace(_) if candidate.log.is_some() => {
             return Err("a trace does not say which of its requests are of a log".to_owned());
         }
-        Load::Trace(trace) => {
-            trace.points(question, (&candidate.data, simulated_bytes), observer)?
-        }
+        Load::Trace(trace) => trace.points(question, (candidate, simulated_bytes), observer)?,
     };
     let drives = || std::iter::once(&candidate.data).chain(&candidate.log);
     let writes = points.iter().any(|measuring| measuring.writes);
@@ -243,17 +259,60 @@ pub(super) fn measure(
         is_steady,
         is_as_full: !writes || is_as_full(&candidate.data, simulated_bytes),
         is_wear_known: !writes || drives().all(|drive| Endurance::of(drive).is_known()),
-        idle_watts: idle_watts(candidate, simulated_bytes),
+        idle_watts: None,
         points: points.into_iter().map(|measuring| measuring.point).collect(),
         drive_count,
         simulated_bytes,
     })
 }
 
-/// A point, and whether something was written.
+/// A point without its wear, and between which readings of the drives it lies: of the data's, and of the log's.
 struct Measuring {
     point: Point,
     writes: bool,
+    operations: f64,
+    before: Vec<Counters>,
+    after: Vec<Counters>,
+}
+
+/// Says of each point what it wore, which the readings before the first aging help to tell.
+fn tell_wear(points: &mut [Measuring], candidate: &Candidate, begin: &[Counters]) {
+    let Some(end) = points.last().map(|last| last.after.clone()) else { return };
+    for measuring in points {
+        let wear = |index: usize, profile: &Profile| {
+            let of = |readings: &[Counters]| readings.get(index).copied();
+            let part = (&of(&measuring.before)?, &of(&measuring.after)?);
+            let worn = worn_in(profile, part, (&of(begin)?, &of(&end)?))?;
+            Some(worn / measuring.operations)
+        };
+        let data_wear = wear(0, &candidate.data);
+        let log_wear = candidate.log.as_ref().and_then(|log| wear(1, log));
+        (measuring.point.data_wear, measuring.point.log_wear) = (data_wear, log_wear);
+    }
+}
+
+/// Parts that were worn in a `part` of the `whole`: what it erased, if that is much, or else what its programs for
+/// the host wear as those of the whole did.
+pub(super) fn worn_in(
+    profile: &Profile,
+    part: (&Counters, &Counters),
+    whole: (&Counters, &Counters),
+) -> Option<f64> {
+    let endurance = Endurance::of(profile);
+    let of_part = endurance.worn_between(part.0, part.1)?;
+    let commands = |(before, after): (&Counters, &Counters)| {
+        Some(after.flash?.commands.since(&before.flash?.commands))
+    };
+    // Lines are worn when they are written.
+    let (Some(done), Some(all)) = (commands(part), commands(whole)) else { return Some(of_part) };
+    let for_host = |commands: &FlashCounters| {
+        let operations = [FlashOperation::Program, FlashOperation::PartialProgram];
+        operations.iter().map(|&it| commands.get(it, Cause::Host)).sum::<u64>() as f64
+    };
+    if done.total(FlashOperation::Erase) >= ERASED_ENOUGH || for_host(&all) == 0.0 {
+        return Some(of_part);
+    }
+    Some(endurance.worn_between(whole.0, whole.1)? / for_host(&all) * for_host(&done))
 }
 
 /// YCSB over one candidate.
@@ -265,10 +324,26 @@ struct YcsbBench<'q> {
     capacity: u64,
 }
 
+/// Bytes that a database of so many bytes of records takes, its log included.
+fn database_bytes(record_bytes: u64) -> u128 {
+    u128::from(record_bytes) * 100 / u128::from(FILL_PERCENT) + u128::from(LOG_BYTES)
+}
+
+impl Question {
+    /// Bytes that the data take where they lie; at least 1.
+    fn stored_bytes(&self) -> u128 {
+        match self.load {
+            Load::Ycsb(_) => database_bytes(self.data_bytes),
+            Load::Trace(_) => u128::from(self.data_bytes).max(1),
+        }
+    }
+}
+
 impl YcsbChoice {
     /// Bytes that the database takes, its log included.
     fn load_bytes(&self) -> u64 {
-        self.record_bytes() * self.record_count * 100 / FILL_PERCENT + LOG_BYTES
+        let bytes = database_bytes(self.record_bytes() * self.record_count);
+        u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
     /// Bytes of a record.
@@ -295,10 +370,7 @@ impl YcsbBench<'_> {
         let data = Box::new(open(&candidate.data, capacity, "data")?);
         let log: Option<Box<dyn Volume>> = match &candidate.log {
             None => None,
-            Some(profile) => {
-                let whole = profile.geometry.capacity().0;
-                Some(Box::new(open(profile, whole.min(4 * LOG_BYTES), "log")?))
-            }
+            Some(profile) => Some(Box::new(open(profile, log_capacity(profile), "log")?)),
         };
         let bytes = ycsb.record_bytes() * ycsb.record_count;
         let pool = (bytes * u64::from(ycsb.memory_percent) / 100).max(64 * PAGE_BYTES);
@@ -355,59 +427,82 @@ impl YcsbBench<'_> {
         let loaded = self.load_of("load").load(&database, |_| !observer.is_cancelled());
         loaded.map_err(|error| error.to_string())?;
         database.drop_cached_pages().map_err(|error| error.to_string())?;
+        let begin = counters_of(&database);
         let is_steady = self.age(&database, observer)?;
         let mut points = Vec::new();
         for (index, depth) in DEPTHS.into_iter().enumerate() {
             observer.progress(index as f64 / DEPTHS.len() as f64, "clients at work");
             let before = counters_of(&database);
             let outcome = self.run(&database, (&format!("{depth} clients"), depth), observer)?;
-            points.push(self.point(depth, &outcome, (&before, &counters_of(&database))));
+            points.push(self.point(depth, &outcome, (before, counters_of(&database))));
         }
         database.close().map_err(|error| error.to_string())?;
+        tell_wear(&mut points, self.candidate, &begin);
         Ok((points, is_steady))
     }
 
-    /// Runs the load until it has written as much as the drive has; whether it did.
+    /// Runs the load until it has written as much to each drive of flash as that has; whether it did.
     fn age(&self, database: &Database, observer: &mut dyn RunObserver) -> Result<bool, String> {
-        let is_flash = self.candidate.data.needs_filling().map_err(|error| error.to_string())?;
-        if !self.ycsb.writes() || !is_flash {
+        if !self.ycsb.writes() {
             return Ok(true);
         }
-        let mut written_bytes = 0;
-        for number in 0..AGING_RUN_COUNT_MAX {
-            observer.progress((written_bytes as f64 / self.capacity as f64).min(1.0), "aging");
-            written_bytes +=
-                self.run(database, (&format!("aging {number}"), 16), observer)?.written_bytes;
-            if written_bytes >= self.capacity {
+        let mut wanted = vec![Self::aging_bytes(&self.candidate.data, self.capacity)?];
+        if let Some(log) = &self.candidate.log {
+            wanted.push(Self::aging_bytes(log, log_capacity(log))?);
+        }
+        let begin = counters_of(database);
+        for number in 0..=AGING_RUN_COUNT_MAX {
+            let now = counters_of(database);
+            let written = now
+                .iter()
+                .zip(&begin)
+                .map(|(now, then)| now.writes.byte_count - then.writes.byte_count);
+            let shares = written.zip(&wanted).map(|(written, &wanted)| match wanted {
+                0 => 1.0,
+                wanted => written as f64 / wanted as f64,
+            });
+            let done = shares.fold(1.0, f64::min);
+            if done >= 1.0 {
                 return Ok(true);
+            }
+            if number < AGING_RUN_COUNT_MAX {
+                observer.progress(done, "aging");
+                self.run(database, (&format!("aging {number}"), 16), observer)?;
             }
         }
         Ok(false)
+    }
+
+    /// Bytes that age such a drive of so many; none but flash ages.
+    fn aging_bytes(profile: &Profile, capacity: u64) -> Result<u64, String> {
+        let is_flash = profile.needs_filling().map_err(|error| error.to_string())?;
+        Ok(if is_flash { capacity } else { 0 })
     }
 
     fn point(
         &self,
         depth: u32,
         outcome: &Outcome,
-        (before, after): (&[Counters], &[Counters]),
+        (before, after): (Vec<Counters>, Vec<Counters>),
     ) -> Measuring {
-        let operations = outcome.operation_count.max(1) as f64;
         let seconds = outcome.elapsed_ns.max(1) as f64 / 1e9;
-        let wear = |index: usize, profile: &Profile| {
-            let (before, after) = (before.get(index)?, after.get(index)?);
-            Some(Endurance::of(profile).worn_between(before, after)? / operations)
-        };
         let slowest = outcome.operations.iter().map(|operation| operation.latency_ns.p99).max();
         let point = Point {
             depth,
             operations_per_second: outcome.operations_per_second,
             p99_ns: slowest.unwrap_or_default(),
-            watts: joules_between(before, after).map(|joules| joules / seconds),
-            data_wear: wear(0, &self.candidate.data),
-            log_wear: self.candidate.log.as_ref().and_then(|log| wear(1, log)),
+            watts: joules_between(&before, &after).map(|joules| joules / seconds),
+            data_wear: None,
+            log_wear: None,
         };
-        Measuring { point, writes: self.ycsb.writes() }
+        let operations = outcome.operation_count.max(1) as f64;
+        Measuring { point, writes: self.ycsb.writes(), operations, before, after }
     }
+}
+
+/// Bytes of the simulated drive of the log.
+fn log_capacity(profile: &Profile) -> u64 {
+    profile.geometry.capacity().0.min(4 * LOG_BYTES)
 }
 
 /// Of the data's drive, and of the log's if it has one.
@@ -448,20 +543,18 @@ impl TraceLoad {
             load.touched_bytes = load.touched_bytes.max(ends.max().unwrap_or_default());
         }
         if load.request_count == 0 || load.touched_bytes == 0 {
-            let what = format!("{} has no requests", load.path.display());
+            let what =
+                if load.request_count == 0 { "has no requests" } else { "asks for no bytes" };
+            let what = format!("{} {what}", load.path.display());
             return Err(ChooseError::Question { what });
         }
         Ok(load)
     }
 
-    /// Requests in a second, as they were recorded, rounded up; `None` if it has no times.
+    /// Requests in a second, as they were recorded; `None` if it has no times.
     #[must_use]
-    pub fn own_rate(&self) -> Option<u64> {
-        if self.duration_ns == 0 {
-            return None;
-        }
-        let requests = u128::from(self.request_count) * 1_000_000_000;
-        u64::try_from(requests.div_ceil(u128::from(self.duration_ns))).ok()
+    pub fn own_rate(&self) -> Option<f64> {
+        (self.duration_ns > 0).then(|| self.request_count as f64 / (self.duration_ns as f64 / 1e9))
     }
 
     fn source(&self, observer: &dyn RunObserver) -> Result<Box<dyn RequestSource>, String> {
@@ -472,35 +565,35 @@ impl TraceLoad {
     fn points(
         &self,
         question: &Question,
-        (profile, capacity): (&Profile, u64),
+        (candidate, capacity): (&Candidate, u64),
         observer: &mut dyn RunObserver,
     ) -> Result<(Vec<Measuring>, bool), String> {
         let seed = Rng::for_part(question.seed, "data").next_u64();
         let options = SimOptions { capacity: Some(ByteCount(capacity)), seed, keep_data: false };
-        let mut drive = profile.open(options).map_err(|error| error.to_string())?;
+        let mut drive = candidate.data.open(options).map_err(|error| error.to_string())?;
         // What the trace touches is there before it, as it was where it was recorded.
         self.fill(drive.as_mut(), observer)?;
-        let is_steady = self.age((drive.as_mut(), profile), capacity, observer)?;
+        let begin = drive.counters();
+        let is_flash = candidate.data.needs_filling().map_err(|error| error.to_string())?;
+        let is_steady = !is_flash || self.age(drive.as_mut(), capacity, observer)?;
         let mut points = Vec::new();
         for depth in DEPTHS {
-            points.push(self.point((drive.as_mut(), profile), depth, observer)?);
+            points.push(self.point(drive.as_mut(), depth, observer)?);
         }
+        tell_wear(&mut points, candidate, &[begin]);
         Ok((points, is_steady))
     }
 
     /// Replays it until as much was written as the drive has, if it writes; whether that came.
     fn age(
         &self,
-        (drive, profile): (&mut dyn Device, &Profile),
+        drive: &mut dyn Device,
         capacity: u64,
         observer: &mut dyn RunObserver,
     ) -> Result<bool, String> {
-        if !profile.needs_filling().map_err(|error| error.to_string())? {
-            return Ok(true);
-        }
         let before = drive.counters().writes.byte_count;
         for _ in 0..AGING_RUN_COUNT_MAX {
-            self.point((&mut *drive, profile), 16, observer)?;
+            self.point(&mut *drive, 16, observer)?;
             let written = drive.counters().writes.byte_count - before;
             if written == 0 || written >= capacity {
                 return Ok(true);
@@ -533,7 +626,7 @@ impl TraceLoad {
     /// Replays the trace with so many requests in flight.
     fn point(
         &self,
-        (drive, profile): (&mut dyn Device, &Profile),
+        drive: &mut dyn Device,
         depth: u32,
         observer: &mut dyn RunObserver,
     ) -> Result<Measuring, String> {
@@ -557,7 +650,10 @@ impl TraceLoad {
             }
         }
         while replay.wait()? {}
-        let (count, p99_ns) = (replay.count.max(1) as f64, replay.latencies.summary().p99);
+        if replay.served_count == 0 {
+            return Err("it serves none of the trace's requests, which are trims".to_owned());
+        }
+        let (count, p99_ns) = (replay.count as f64, replay.latencies.summary().p99);
         let (after, end) = (drive.counters(), drive.now());
         let seconds = end.saturating_sub(begin).0.max(1) as f64 / 1e9;
         let writes = after.writes.byte_count > before.writes.byte_count;
@@ -566,12 +662,10 @@ impl TraceLoad {
             operations_per_second: count / seconds,
             p99_ns,
             watts: joules_between(&[before], &[after]).map(|joules| joules / seconds),
-            data_wear: Endurance::of(profile)
-                .worn_between(&before, &after)
-                .map(|wear| wear / count),
+            data_wear: None,
             log_wear: None,
         };
-        Ok(Measuring { point, writes })
+        Ok(Measuring { point, writes, operations: count, before: vec![before], after: vec![after] })
     }
 }
 
@@ -581,7 +675,9 @@ struct Replay<'d> {
     geometry: Geometry,
     depth: u32,
     can_trim: bool,
+    /// Requests of the trace, and those of them that went to the drive: all but trims that it has not.
     count: u64,
+    served_count: u64,
     latencies: LatencyHistogram,
 }
 
@@ -590,7 +686,8 @@ impl<'d> Replay<'d> {
         let info = drive.info();
         let (geometry, can_trim) = (info.geometry, info.supports_trim);
         let depth = depth.min(info.queue_depth_max);
-        Self { drive, geometry, depth, can_trim, count: 0, latencies: LatencyHistogram::default() }
+        let latencies = LatencyHistogram::default();
+        Self { drive, geometry, depth, can_trim, count: 0, served_count: 0, latencies }
     }
 
     /// Waits until there is room for one more request, and issues it.
@@ -612,6 +709,7 @@ impl<'d> Replay<'d> {
             Operation::Trim => return Ok(()),
             Operation::Flush => Request::flush(id),
         };
+        self.served_count += 1;
         self.drive.submit(self.drive.now(), request).map_err(|it| it.error.to_string())
     }
 

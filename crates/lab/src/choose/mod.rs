@@ -83,10 +83,10 @@ pub struct Candidate {
 pub struct Question {
     /// What is asked of each candidate.
     pub load: Load,
-    /// Bytes that have to be kept, in the whole.
+    /// Bytes that have to be kept, in the whole: of records, or as they lie on the drive of a trace.
     pub data_bytes: u64,
     /// Operations, or requests, that have to be served in a second.
-    pub rate: u64,
+    pub rate: f64,
     /// How long 99 of 100 of them may take, in nanoseconds.
     pub latency_limit_ns: Option<u64>,
     /// What all drives may cost to buy, in cents.
@@ -236,7 +236,9 @@ impl Rounds<'_> {
                 let found = known.or_insert_with(|| {
                     measure::measure(question, (candidate, drive_count), observer)
                 });
-                found.clone().map(|measured| Measured { drive_count, ..measured })
+                let rest = measure::rest_between(question, drive_count);
+                let idle_watts = measure::idle_watts(candidate, bytes, rest);
+                found.clone().map(|measured| Measured { drive_count, idle_watts, ..measured })
             }
         };
         verdict::judge(question, candidate, self.paid.clone(), measured)
@@ -252,7 +254,8 @@ impl Rounds<'_> {
 
 impl Question {
     fn check(&self) -> Result<(), ChooseError> {
-        if self.data_bytes == 0 || self.rate == 0 || self.service_years == 0 {
+        let is_rate = self.rate.is_finite() && self.rate > 0.0;
+        if self.data_bytes == 0 || !is_rate || self.service_years == 0 {
             let what = "data, rate and years must be above 0".to_owned();
             return Err(ChooseError::Question { what });
         }

@@ -2,13 +2,25 @@
 //!
 //! ```text
 //!   drives      max(data / capacity, rate / rate of one, those that it was measured for)
-//!   years       min(service, endurance x erase blocks or lines x drives / (wear of an operation x rate))
+//!   wear, watts of a drive that serves r, between two points at which it serves less and more
+//!
+//!                     ╭──── 64 at once
+//!                 ╭───╯ 16
+//!              ╭──╯ 4
+//!            ╱ 1 at a time
+//!          ╱
+//!         0 ─── rests                 ► r
+//!
+//!   years       min(service, endurance x erase blocks or lines / wear of a second)
 //!   a year      drives x price / years, of data and log each by its own, + watts x 8766 h x price of a kWh
-//!   point       the one within the limit of latency that costs least, then needs fewest drives
+//!   highest     the point within the limit of latency up to which they work: the one that costs least, then
+//!               needs fewest drives
 //! ```
 //!
 //! 1. Who is over the budget, too slow or without a price has no place among those that will do.
 //! 2. Of power only what the drives draw is counted, not what the host does.
+//! 3. A drive works no deeper than its rate wants: what many operations at once save in flushes and wear is not
+//!    theirs who come one by one.
 
 use super::measure::{Load, Measured, Point, TRACE_REQUEST_COUNT_MAX, drives_for_data};
 use super::{Candidate, Question};
@@ -19,6 +31,8 @@ use serde::Serialize;
 
 const SECONDS_PER_YEAR: f64 = 365.25 * 24.0 * 3600.0;
 const HOURS_PER_YEAR: f64 = 365.25 * 24.0;
+/// Nobody buys more.
+const DRIVE_COUNT_MAX: u64 = 1_000_000;
 
 /// What decides how many drives there have to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -45,9 +59,9 @@ pub struct Verdict {
     pub drive_count: Option<u64>,
     /// What decides that.
     pub why_many: Option<WhyMany>,
-    /// How much has to be asked at once for the rate.
+    /// How much has to be asked at once for the rate, at most.
     pub depth: Option<u32>,
-    /// What 99 of 100 operations take at most then, in nanoseconds.
+    /// What 99 of 100 operations take at most with so many at once, in nanoseconds.
     pub p99_ns: Option<u64>,
     /// Years until the data's drives are worn out; `None` if they do not wear or nobody knows.
     pub data_years: Option<f64>,
@@ -100,11 +114,10 @@ pub(super) fn judge(
             return verdict;
         }
     };
-    let is_fast =
-        |point: &&Point| question.latency_limit_ns.is_none_or(|limit_ns| point.p99_ns <= limit_ns);
-    let weighed = measured.points.iter().filter(is_fast).map(|point| {
+    let points = rising(&measured.points, question.latency_limit_ns);
+    let weighed = (1..=points.len()).map(|end| {
         let mut weighed = verdict.clone();
-        weighed.weigh(question, candidate, (&measured, point), paid.as_ref());
+        weighed.weigh(question, candidate, (&measured, &points[..end]), paid.as_ref());
         weighed
     });
     let cost = |it: &Verdict| it.cents_per_year.unwrap_or(f64::INFINITY);
@@ -132,15 +145,73 @@ fn sum_of((data, log): &Paid) -> Price {
 
 /// How many drives serve `rate` that serve `per_second` each.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is at least 1")]
-pub(super) fn drives_for(rate: u64, per_second: f64) -> u64 {
-    (rate as f64 / per_second).ceil().max(1.0) as u64
+pub(super) fn drives_for(rate: f64, per_second: f64) -> u64 {
+    (rate / per_second).ceil().max(1.0) as u64
 }
 
-/// Years until so many drives are worn out by `wear` erase blocks or lines an operation.
-fn years_of(profile: &Profile, wear: Option<f64>, question: &Question, count: u64) -> Option<f64> {
+/// The points within the limit at which more is served than at all before.
+fn rising(points: &[Point], latency_limit_ns: Option<u64>) -> Vec<Point> {
+    let mut rising: Vec<Point> = Vec::new();
+    let within = |point: &&Point| latency_limit_ns.is_none_or(|limit_ns| point.p99_ns <= limit_ns);
+    for point in points.iter().filter(within) {
+        let most = rising.last().map_or(0.0, |last| last.operations_per_second);
+        if point.operations_per_second > most {
+            rising.push(*point);
+        }
+    }
+    rising
+}
+
+/// What one drive does that serves a part of the rate.
+#[derive(Clone, Copy)]
+struct Served {
+    watts: Option<f64>,
+    /// Erase blocks or lines a second, of the data's drive and of the log's.
+    data_wear: Option<f64>,
+    log_wear: Option<f64>,
+}
+
+impl Served {
+    fn at(point: &Point) -> Self {
+        let a_second = |wear: Option<f64>| wear.map(|wear| wear * point.operations_per_second);
+        Self {
+            watts: point.watts,
+            data_wear: a_second(point.data_wear),
+            log_wear: a_second(point.log_wear),
+        }
+    }
+
+    /// For `share` of its time this, for the rest `other`.
+    fn mixed(self, other: Self, share: f64) -> Self {
+        let mix = |this: Option<f64>, other: Option<f64>| {
+            this.zip(other).map(|(this, other)| this * share + other * (1.0 - share))
+        };
+        Self {
+            watts: mix(self.watts, other.watts),
+            data_wear: mix(self.data_wear, other.data_wear),
+            log_wear: mix(self.log_wear, other.log_wear),
+        }
+    }
+
+    /// By one that serves `per_second`, no more than at the last of `points`, and the point above that.
+    fn between(points: &[Point], idle_watts: Option<f64>, per_second: f64) -> (Self, &Point) {
+        let enough = points.iter().position(|point| point.operations_per_second >= per_second);
+        let index = enough.unwrap_or(points.len() - 1);
+        let above = &points[index];
+        let rest = Self { watts: idle_watts, data_wear: Some(0.0), log_wear: Some(0.0) };
+        let (below, rate_below) = match index.checked_sub(1) {
+            None => (rest, 0.0),
+            Some(index) => (Self::at(&points[index]), points[index].operations_per_second),
+        };
+        let share = (per_second - rate_below) / (above.operations_per_second - rate_below);
+        (Self::at(above).mixed(below, share.clamp(0.0, 1.0)), above)
+    }
+}
+
+/// Years until a drive is worn out by `wear` erase blocks or lines a second.
+fn years_of(profile: &Profile, wear: Option<f64>) -> Option<f64> {
     let in_all = Endurance::of(profile).worn_in_all()?;
-    let wear = wear.filter(|&wear| wear > 0.0)?;
-    Some(in_all * count as f64 / (wear * question.rate as f64) / SECONDS_PER_YEAR)
+    Some(in_all / wear.filter(|&wear| wear > 0.0)? / SECONDS_PER_YEAR)
 }
 
 impl Verdict {
@@ -167,16 +238,17 @@ impl Verdict {
         }
     }
 
-    /// What it takes where it does what `point` says.
+    /// What it takes where it works up to the last of `points`.
     fn weigh(
         &mut self,
         question: &Question,
         candidate: &Candidate,
-        (measured, point): (&Measured, &Point),
+        (measured, points): (&Measured, &[Point]),
         paid: Option<&Paid>,
     ) {
         let by_data = drives_for_data(question, &candidate.data);
-        let by_rate = drives_for(question.rate, point.operations_per_second);
+        let most = points[points.len() - 1].operations_per_second;
+        let by_rate = drives_for(question.rate, most);
         // Fewer than it was measured for would be fuller.
         let count = by_data.max(by_rate).max(measured.drive_count);
         self.drive_count = Some(count);
@@ -185,21 +257,23 @@ impl Verdict {
             (_, true) => WhyMany::Rate,
             (_, false) => WhyMany::Capacity,
         });
-        (self.depth, self.p99_ns) = (Some(point.depth), Some(point.p99_ns));
-        self.data_years = years_of(&candidate.data, point.data_wear, question, count);
+        if count > DRIVE_COUNT_MAX {
+            self.refused = Some(format!("it would take more than {DRIVE_COUNT_MAX} of them"));
+            return;
+        }
+        let per_drive = question.rate / count as f64;
+        let (served, above) = Served::between(points, measured.idle_watts, per_drive);
+        (self.depth, self.p99_ns) = (Some(above.depth), Some(above.p99_ns));
+        self.data_years = years_of(&candidate.data, served.data_wear);
         let log = candidate.log.as_ref();
-        self.log_years = log.and_then(|log| years_of(log, point.log_wear, question, count));
+        self.log_years = log.and_then(|log| years_of(log, served.log_wear));
         let service = f64::from(question.service_years);
         let [data_years, log_years] =
             [self.data_years, self.log_years].map(|years| years.unwrap_or(service).min(service));
         self.years = Some(data_years.min(log_years));
-        let share = question.rate as f64 / (point.operations_per_second * count as f64);
-        self.watts = point
-            .watts
-            .zip(measured.idle_watts)
-            .map(|(busy, idle)| (idle + (busy - idle).max(0.0) * share.min(1.0)) * count as f64);
+        self.watts = served.watts.map(|watts| watts * count as f64);
         self.operations_per_joule =
-            self.watts.filter(|&watts| watts > 0.0).map(|watts| question.rate as f64 / watts);
+            self.watts.filter(|&watts| watts > 0.0).map(|watts| question.rate / watts);
         let Some((data, log)) = paid else {
             self.refused = Some("nobody said what it costs; give --prices a file".to_owned());
             return;
@@ -208,7 +282,7 @@ impl Verdict {
         self.purchase_cents = Some((data.cents + log_cents).saturating_mul(count));
         let a_year = data.cents as f64 / data_years + log_cents as f64 / log_years;
         self.pay(question, a_year * count as f64);
-        self.merit = self.merit_of(question, point.operations_per_second * count as f64);
+        self.merit = self.merit_of(question, most * count as f64);
     }
 
     /// What a year costs, where drives cost `drives_cents`.
@@ -216,8 +290,7 @@ impl Verdict {
         let power = self.watts.unwrap_or_default() * HOURS_PER_YEAR / 1e3;
         let cents = drives_cents + power * question.kilowatt_hour_cents as f64;
         self.cents_per_year = Some(cents);
-        self.operations_per_dollar =
-            Some(question.rate as f64 * SECONDS_PER_YEAR / (cents / 100.0));
+        self.operations_per_dollar = Some(question.rate * SECONDS_PER_YEAR / (cents / 100.0));
         let budget_cents = question.budget_cents.unwrap_or(u64::MAX);
         if let Some(cents) = self.purchase_cents.filter(|&cents| cents > budget_cents) {
             self.refused = Some(format!(
@@ -342,21 +415,22 @@ fn unknown(verdicts: &[Verdict]) -> Vec<String> {
     let told = [
         of(
             "too little was written for the state in which these drives clean all the time, so they may be \
-             slower and wear sooner",
+             slower, and last longer or less long",
             &|_, measured| !measured.is_steady,
         ),
         of(
-            "the load is too small for these drives to be as full as they would be, so they may be slower and \
-             wear sooner; take more --records, or a longer trace",
+            "the load is too small for these drives to be as full as they would be, so they may be slower, \
+             and last longer or less long; take more --records, or a longer trace",
             &|_, measured| !measured.is_as_full,
         ),
         of(
             "nobody knows how long these last, so they are taken to last the years that were asked for",
             &|_, measured| !measured.is_wear_known,
         ),
-        of("nobody knows what power these draw, and their years cost without it", &|it, _| {
-            it.watts.is_none()
-        }),
+        of(
+            "nobody knows what power these draw: their years cost more than is told, and they may belong further down",
+            &|it, _| it.watts.is_none(),
+        ),
     ];
     told.into_iter().flatten().collect()
 }

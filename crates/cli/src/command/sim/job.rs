@@ -1,12 +1,13 @@
 //! The arguments of `nandu sim` as a job.
 
+use super::super::trace_reading::ReadingArguments;
 use super::SimArguments;
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use nandu_sim::{
     Arrivals, BusPolicy, DriveChoice, InitialState, Input, Job, Mode, RunConfig, SimError, Suspend,
 };
-use nandu_trace::{AddressMap, SpeedUp, TraceFormat, TraceOptions};
+use nandu_trace::{AddressMap, SpeedUp, TraceOptions};
 use std::path::{Path, PathBuf};
 
 /// What is simulated.
@@ -48,19 +49,8 @@ pub(super) struct SourceArguments {
     /// Measure so many requests [workloads: 1000000, traces: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     requests: Option<u64>,
-    /// Format of the trace, if its content misleads
-    #[arg(long, value_name = "FORMAT", requires = "trace", conflicts_with = "workload")]
-    format: Option<String>,
-    /// Columns of a table that is no known format, such as time=ns,op,offset=sector,size
-    #[arg(long, value_name = "COLUMNS", requires = "trace",
-        conflicts_with_all = ["format", "workload"])]
-    columns: Option<String>,
-    /// A numeric type of the trace means the opposite of what its format says
-    #[arg(long, requires = "trace", conflicts_with = "workload")]
-    invert_types: bool,
-    /// Count and skip what cannot be understood, instead of ending with an error
-    #[arg(long, requires = "trace", conflicts_with = "workload")]
-    skip_bad: bool,
+    #[command(flatten)]
+    reading: ReadingArguments,
     /// Let the time of the trace run faster by this factor, such as 2, 0.5 or 3/2
     #[arg(long, value_name = "FACTOR", requires = "trace", conflicts_with = "workload")]
     speed_up: Option<String>,
@@ -68,9 +58,6 @@ pub(super) struct SourceArguments {
     #[arg(long, value_enum, default_value_t = Remap::Strict, requires = "trace",
         conflicts_with = "workload")]
     remap: Remap,
-    /// Replay one device or volume of the trace
-    #[arg(long, value_name = "NAME", requires = "trace", conflicts_with = "workload")]
-    device: Option<String>,
 }
 
 impl SourceArguments {
@@ -242,20 +229,14 @@ pub(super) fn of(arguments: &SimArguments) -> Result<Job, Failure> {
 }
 
 fn options_of(source: &SourceArguments) -> Result<TraceOptions, Failure> {
-    let format = source.format.as_deref().map(TraceFormat::parse).transpose();
     let speed_up = source.speed_up.as_deref().map(SpeedUp::parse).transpose();
     Ok(TraceOptions {
-        format: format.map_err(SimError::from)?,
-        columns: source.columns.clone(),
-        invert_types: source.invert_types,
-        skip_bad: source.skip_bad,
         speed_up: speed_up.map_err(SimError::from)?.unwrap_or_default(),
         address_map: match source.remap {
             Remap::Strict => AddressMap::Strict,
             Remap::Modulo => AddressMap::Modulo,
             Remap::Compact => AddressMap::compact(),
         },
-        capacity_bytes: None,
-        device: source.device.clone(),
+        ..source.reading.options()?
     })
 }
