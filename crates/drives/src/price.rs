@@ -9,6 +9,9 @@
 //!
 //! 1. A price has a date and a source, or it is none: what somebody recalls says `[M]`.
 //! 2. An array costs what its members cost together; the oldest date of them is its date.
+//! 3. A price is that of the drive which its key names, with the figures that this one has: nandu's own are of the
+//!    profiles inside the binary, those of a file of whatever [`Profile::load`] makes of their keys. A drive of other
+//!    figures has none, whatever its name.
 
 use crate::profile::{DriveConfig, Profile, ProfileError, line_at, line_of_key, read_text};
 use serde::{Deserialize, Serialize};
@@ -18,12 +21,12 @@ use std::path::Path;
 const EMBEDDED: &str = include_str!("../../../prices.toml");
 const EMBEDDED_NAME: &str = "prices.toml";
 /// Ten million dollars: no drive costs more.
-const CENTS_MAX: u64 = 1_000_000_000;
+pub const CENTS_MAX: u64 = 1_000_000_000;
 /// The longest file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 const MARKS: [&str; 4] = ["[S", "[V", "[C", "[M"];
-/// Before that nobody sold drives.
-const YEAR_MIN: u32 = 1950;
+/// Before that nobody sold drives, and after that nobody knows.
+const YEARS: std::ops::RangeInclusive<u32> = 1950..=2099;
 
 /// What a drive costs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,10 +47,17 @@ struct PriceFile {
     drives: BTreeMap<String, Price>,
 }
 
-/// Prices by the name of a drive.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Prices of drives, by the names that their files give them.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Prices {
-    by_drive: BTreeMap<String, Price>,
+    by_name: BTreeMap<String, Priced>,
+}
+
+/// A drive and what it costs.
+#[derive(Clone, Debug, PartialEq)]
+struct Priced {
+    drive: Profile,
+    price: Price,
 }
 
 impl Prices {
@@ -57,7 +67,12 @@ impl Prices {
     /// Never: a test reads them.
     #[must_use]
     pub fn embedded() -> Self {
-        Self::parse(EMBEDDED_NAME, EMBEDDED).expect("nandu's own prices are right")
+        let prices = parse(EMBEDDED_NAME, EMBEDDED).expect("nandu's own prices are right");
+        let priced = |(name, price): (String, Price)| {
+            let drive = Profile::embedded(&name)?.expect("nandu's own profiles are right");
+            Some((name, Priced { drive, price }))
+        };
+        Self { by_name: prices.into_iter().filter_map(priced).collect() }
     }
 
     /// Those of a file, before those that come with nandu.
@@ -70,48 +85,36 @@ impl Prices {
             file: file.clone(),
             message: error.to_string(),
         })?;
-        let mine = Self::parse(&file, &text)?;
-        for name in mine.by_drive.keys() {
-            Profile::load(name).map_err(|error| ProfileError::Invalid {
-                line: line_of(&text, name),
+        let mut mine: BTreeMap<String, Priced> = BTreeMap::new();
+        for (name, price) in parse(&file, &text)? {
+            let invalid = |message| ProfileError::Invalid {
+                line: line_of(&text, &name),
                 file: file.clone(),
-                message: error.to_string(),
+                message,
                 nearest: None,
-            })?;
+            };
+            let drive = Profile::load(&name).map_err(|error| invalid(error.to_string()))?;
+            if let Some((other, _)) = mine.iter().find(|(_, known)| known.is_of(&drive)) {
+                return Err(invalid(format!("`{name}` and `{other}` are one drive")));
+            }
+            mine.insert(name, Priced { drive, price });
         }
         let mut prices = Self::embedded();
-        prices.by_drive.extend(mine.by_drive);
+        prices.by_name.retain(|_, known| !mine.values().any(|of| of.is_of(&known.drive)));
+        prices.by_name.extend(mine);
         Ok(prices)
-    }
-
-    fn parse(file: &str, text: &str) -> Result<Self, ProfileError> {
-        let invalid = |line: usize, message: String| ProfileError::Invalid {
-            file: file.to_owned(),
-            line,
-            message,
-            nearest: None,
-        };
-        let PriceFile { drives } = toml::from_str(text).map_err(|error: toml::de::Error| {
-            let line = error.span().map_or(1, |span| line_at(text, span.start));
-            invalid(line, error.message().trim_end().to_owned())
-        })?;
-        for (name, price) in &drives {
-            let told = |what| invalid(line_of(text, name), format!("`{name}`: {what}"));
-            price.check().map_err(told)?;
-        }
-        Ok(Self { by_drive: drives })
     }
 
     /// What a drive costs; `None` where nobody said.
     #[must_use]
     pub fn of(&self, profile: &Profile) -> Option<Price> {
-        if let Some(price) = self.by_drive.get(&profile.name) {
-            return Some(price.clone());
+        if let Some(known) = self.by_name.values().find(|known| known.is_of(profile)) {
+            return Some(known.price.clone());
         }
         let DriveConfig::Array(array) = &profile.drive else { return None };
         let members = array.member_names().ok()?;
-        let prices: Option<Vec<&Price>> =
-            members.iter().map(|member| self.by_drive.get(*member)).collect();
+        let prices: Option<Vec<Price>> =
+            members.iter().map(|member| self.of(&Profile::load(member).ok()?)).collect();
         let prices = prices?;
         let mut sources: Vec<&str> = prices.iter().map(|price| price.source.as_str()).collect();
         sources.dedup();
@@ -122,9 +125,20 @@ impl Prices {
         })
     }
 
-    /// The names of drives that have a price of their own.
+    /// The names, for [`Profile::load`], of drives that have a price of their own.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.by_drive.keys().map(String::as_str)
+        let is_found = |(name, known): &(&String, &Priced)| {
+            Profile::load(name).is_ok_and(|it| known.is_of(&it))
+        };
+        self.by_name.iter().filter(is_found).map(|(name, _)| name.as_str())
+    }
+}
+
+impl Priced {
+    /// Whether it is the price of `profile`: of that name, and with its figures.
+    fn is_of(&self, profile: &Profile) -> bool {
+        let Profile { name, geometry, drive, .. } = profile;
+        (&self.drive.name, &self.drive.geometry, &self.drive.drive) == (name, geometry, drive)
     }
 }
 
@@ -150,10 +164,29 @@ impl Price {
     }
 }
 
+/// The prices of `text`, by the names that it gives to drives.
+fn parse(file: &str, text: &str) -> Result<BTreeMap<String, Price>, ProfileError> {
+    let invalid = |line: usize, message: String| ProfileError::Invalid {
+        file: file.to_owned(),
+        line,
+        message,
+        nearest: None,
+    };
+    let PriceFile { drives } = toml::from_str(text).map_err(|error: toml::de::Error| {
+        let line = error.span().map_or(1, |span| line_at(text, span.start));
+        invalid(line, error.message().trim_end().to_owned())
+    })?;
+    for (name, price) in &drives {
+        let told = |what| invalid(line_of(text, name), format!("`{name}`: {what}"));
+        price.check().map_err(told)?;
+    }
+    Ok(drives)
+}
+
 /// The line on which a drive's price begins.
 fn line_of(text: &str, name: &str) -> usize {
-    let heading = format!("[drives.{name}]");
-    let found = text.lines().position(|line| line.trim() == heading);
+    let headings = [format!("[drives.{name}]"), format!("[drives.\"{name}\"]")];
+    let found = text.lines().position(|line| headings.iter().any(|it| line.trim() == it));
     found.map(|index| index + 1).or_else(|| line_of_key(text, name)).unwrap_or(1)
 }
 
@@ -168,7 +201,7 @@ fn is_date(text: &str) -> bool {
     let is_number = |part: &str, length: usize| {
         part.len() == length && part.bytes().all(|byte| byte.is_ascii_digit())
     };
-    let is_year = is_number(year, 4) && year.parse().is_ok_and(|year: u32| year >= YEAR_MIN);
+    let is_year = is_number(year, 4) && year.parse().is_ok_and(|year| YEARS.contains(&year));
     is_year && is_number(month, 2) && (1..=12).contains(&month.parse().unwrap_or(0_u8))
 }
 
@@ -197,9 +230,57 @@ mod tests {
         assert_eq!(prices.of(&without), None, "a member has no price");
     }
 
+    /// A profile in `folder`, which is that of `of` with a first figure changed, and its path.
+    fn own(folder: &Path, file: &str, of: &str, change: (&str, &str)) -> String {
+        let text = Profile::load(of).unwrap().text;
+        assert!(text.contains(change.0), "{of} has no `{}`", change.0);
+        let path = folder.join(file);
+        std::fs::write(&path, text.replacen(change.0, change.1, 1)).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    fn file_of(folder: &Path, keys: &[&str]) -> std::path::PathBuf {
+        let price = "cents = 123\ndate = \"2026-11\"\nsource = \"[V] the shop\"\n";
+        let text: String = keys.iter().map(|key| format!("[drives.\"{key}\"]\n{price}")).collect();
+        let path = folder.join("prices.toml");
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_drive_of_ones_own_has_the_price_that_a_file_gives_its_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let mine = own(folder.path(), "mine.toml", "ocz-core", ("\"60GB\"", "\"30GB\""));
+        let prices = Prices::with_file(&file_of(folder.path(), &[&mine])).unwrap();
+        let cents = |name: &str| prices.of(&Profile::load(name).unwrap()).map(|it| it.cents);
+        assert_eq!((cents(&mine), cents("ocz-core")), (Some(123), Some(23_099)));
+        assert_eq!(cents(&format!("array:stripe:sim:{mine}*2")), Some(246));
+        assert!(prices.names().any(|name| name == mine));
+        let twice = file_of(folder.path(), &[&mine, &mine.replace("/mine", "/./mine")]);
+        let said = Prices::with_file(&twice).unwrap_err().to_string();
+        assert!(said.contains("are one drive"), "{said}");
+        let none = folder.path().join("none.toml");
+        let said =
+            Prices::with_file(&file_of(folder.path(), &["ocz-core", none.to_str().unwrap()]));
+        let said = said.unwrap_err().to_string();
+        assert!(said.contains("prices.toml:5: "), "{said}");
+    }
+
+    #[test]
+    fn a_drive_of_other_figures_has_not_the_price_of_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let prices = Prices::embedded();
+        let of = |path: String| prices.of(&Profile::load(&path).unwrap());
+        let other = own(folder.path(), "ocz-core.toml", "ocz-core", ("\"60GB\"", "\"30GB\""));
+        assert_eq!(of(other), None);
+        // Other words are no other figures.
+        let same = own(folder.path(), "ocz-core.toml", "ocz-core", ("title = \"", "title = \"My "));
+        assert_eq!(of(same).unwrap().cents, 23_099);
+    }
+
     #[test]
     fn what_is_wrong_in_a_file_of_prices_has_its_line() {
-        let said = |text: &str| match Prices::parse("p.toml", text) {
+        let said = |text: &str| match parse("p.toml", text) {
             Err(error) => error.to_string(),
             Ok(_) => String::from("nothing"),
         };
@@ -212,6 +293,7 @@ mod tests {
             (good.replace("[M] a", "a"), "p.toml:1: `hama`: `source`"),
             (good.replace("[M] a", "[Maybe a"), "p.toml:1: `hama`: `source`"),
             (good.replace("2008-06", "0000-12"), "p.toml:1: `hama`: `date`"),
+            (good.replace("2008-06", "9999-12"), "p.toml:1: `hama`: `date`"),
             (good.replace("cents = 5", "cents = -5"), "p.toml:2: "),
             (good.replace("cents", "dollars"), "p.toml:2: unknown field"),
             (good.replace("date = \"2008-06\"\n", ""), "p.toml:1: missing field `date`"),

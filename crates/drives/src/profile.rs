@@ -301,14 +301,20 @@ impl Profile {
         if is_plain && on_disk.is_file() {
             return Self::read(&on_disk);
         }
-        if let Some(file) = EMBEDDED.get_file(&file_name).filter(|_| is_plain) {
-            let text =
-                file.contents_utf8().expect("cargo embeds our own profiles, which are UTF-8");
-            return Self::parse(name, &format!("{FOLDER}/{file_name}"), text);
+        if let Some(profile) = Self::embedded(name) {
+            return profile;
         }
         let known = Self::list_in(folder);
         let nearest = nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
         Err(ProfileError::NotFound { name: name.into(), nearest })
+    }
+
+    /// The profile of that name inside the binary, if there is one.
+    pub(crate) fn embedded(name: &str) -> Option<Result<Self, ProfileError>> {
+        let file_name = format!("{name}.toml");
+        let file = EMBEDDED.get_file(&file_name)?;
+        let text = file.contents_utf8().expect("cargo embeds our own profiles, which are UTF-8");
+        Some(Self::parse(name, &format!("{FOLDER}/{file_name}"), text))
     }
 
     fn read(path: &Path) -> Result<Self, ProfileError> {
@@ -418,6 +424,16 @@ impl Profile {
     #[must_use]
     pub fn has_write_cache(&self) -> Option<bool> {
         self.drive.make().has_write_cache()
+    }
+
+    /// Whether it or each member says what it draws.
+    #[must_use]
+    pub fn tells_energy(&self) -> bool {
+        if let DriveConfig::Array(array) = &self.drive {
+            let members = array.member_names().unwrap_or_default();
+            return members.iter().all(|it| Self::load(it).is_ok_and(|it| it.tells_energy()));
+        }
+        self.figures().iter().any(|figure| figure.path.contains(".power."))
     }
 
     /// What the user writes for it: `sim:NAME`, or the address of an array.
