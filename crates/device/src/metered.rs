@@ -9,7 +9,9 @@
 //!
 //! 1. It changes nothing: requests, times and counters are the device's.
 //! 2. Nobody waits for it: the log is held for as long as a reading takes.
-//! 3. Devices that are gone came one after the other, so that their times add up; those of one [`OneClock`] have
+//! 3. A rest is foreseen: when a device without requests is to be later, readings that are due until then are what it
+//!    says it will have used by their times, so that a drive that goes to sleep is seen to.
+//! 4. Devices that are gone came one after the other, so that their times add up; those of one [`OneClock`] have
 //!    one time, and each used what it did until the last of them ended.
 
 use crate::{
@@ -30,9 +32,17 @@ pub struct PowerLog {
     gone: Arc<Mutex<Gone>>,
 }
 
-/// The sum over devices that are gone.
+/// What devices did that are gone.
 #[derive(Debug, Default)]
 struct Gone {
+    all: EnergySum,
+    by_name: BTreeMap<String, EnergySum>,
+    uses: BTreeMap<String, DeviceUse>,
+}
+
+/// What several devices used that are gone.
+#[derive(Debug, Default)]
+struct EnergySum {
     parts: EnergyParts,
     time: Nanos,
     request_count: u64,
@@ -40,7 +50,6 @@ struct Gone {
     has_silent: bool,
     /// Watts over the times of all, one after the other.
     course: Option<PowerCourse>,
-    uses: BTreeMap<String, DeviceUse>,
 }
 
 /// What devices of one name did that are gone.
@@ -102,14 +111,14 @@ impl PowerLog {
     /// them does not tell, and where there was none.
     #[must_use]
     pub fn of_gone(&self) -> Option<EnergyReport> {
+        self.gone.lock().unwrap_or_else(PoisonError::into_inner).all.report()
+    }
+
+    /// The same of those of each name; `None` where one of them does not tell.
+    #[must_use]
+    pub fn of_gone_by_name(&self) -> BTreeMap<String, Option<EnergyReport>> {
         let gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
-        if gone.has_silent || gone.time == Nanos::ZERO {
-            return None;
-        }
-        let mut report = EnergyReport::of_model(&gone.parts, gone.time, gone.request_count);
-        report.watts_over_time =
-            gone.course.clone().and_then(|course| course.watts(gone.time, gone.parts.total()));
-        Some(report)
+        gone.by_name.iter().map(|(name, sum)| (name.clone(), sum.report())).collect()
     }
 
     /// What devices did that are gone, by their names.
@@ -130,6 +139,17 @@ impl PowerLog {
         });
     }
 
+    fn foresee(&self, device: &impl Device, time: Nanos) {
+        if self.due_ns.load(Ordering::Relaxed) > time.0 {
+            return;
+        }
+        self.with(|course| {
+            if let Some(course) = course {
+                foresee(course, device, time);
+            }
+        });
+    }
+
     fn with<R>(&self, act: impl FnOnce(&mut Option<PowerCourse>) -> R) -> R {
         // A reading that panicked left a course that is as good as before it.
         let mut course = self.course.lock().unwrap_or_else(PoisonError::into_inner);
@@ -140,9 +160,35 @@ impl PowerLog {
     }
 }
 
+/// Takes the readings that are due until `time`, to which `device` rests. Intervals double, so there are few.
+fn foresee(course: &mut PowerCourse, device: &impl Device, time: Nanos) {
+    while course.is_due(time) && course.next_at() < Nanos(u64::MAX) {
+        let at = course.next_at();
+        let Some(energy) = device.energy_by(at) else { return };
+        course.read(at, energy.total());
+    }
+}
+
 impl Gone {
     /// Adds devices that had one time.
     fn add(&mut self, ended: Vec<Ended>) {
+        self.all.add(&ended.iter().collect::<Vec<_>>());
+        let mut by_name: BTreeMap<&str, Vec<&Ended>> = BTreeMap::new();
+        for it in &ended {
+            by_name.entry(&it.name).or_default().push(it);
+        }
+        for (name, ended) in by_name {
+            self.by_name.entry(name.to_owned()).or_default().add(&ended);
+        }
+        for Ended { name, counters, time, .. } in ended {
+            self.uses.entry(name).or_default().add(&counters, time);
+        }
+    }
+}
+
+impl EnergySum {
+    /// Adds devices that had one time.
+    fn add(&mut self, ended: &[&Ended]) {
         let before = (self.time, self.parts.total());
         let begin = || PowerCourse::begin(Nanos::ZERO, Picojoules::ZERO);
         let course = self.course.get_or_insert_with(begin);
@@ -154,14 +200,24 @@ impl Gone {
         }
         let time = ended.iter().map(|it| it.time).max().unwrap_or_default();
         self.time = self.time.saturating_add(time);
-        for Ended { name, counters, parts, time, .. } in ended {
+        for Ended { counters, parts, .. } in ended {
             self.request_count += counters.request_count();
             match parts {
-                Some(parts) => self.parts += parts,
+                Some(parts) => self.parts += *parts,
                 None => self.has_silent = true,
             }
-            self.uses.entry(name).or_default().add(&counters, time);
         }
+    }
+
+    /// `None` where one of them tells nothing, and where no time passed.
+    fn report(&self) -> Option<EnergyReport> {
+        if self.has_silent || self.time == Nanos::ZERO {
+            return None;
+        }
+        let mut report = EnergyReport::of_model(&self.parts, self.time, self.request_count);
+        report.watts_over_time =
+            self.course.clone().and_then(|course| course.watts(self.time, self.parts.total()));
+        Some(report)
     }
 }
 
@@ -264,6 +320,18 @@ impl<D: Device> MeteredDevice<D> {
         Self { inner, log, clock, own_course, is_watched }
     }
 
+    /// It is to be `time` next, until when it rests if nothing is in flight.
+    fn foresee(&mut self, time: Nanos) {
+        if self.inner.in_flight() > 0 || time <= self.inner.now() {
+            return;
+        }
+        if self.is_watched {
+            self.log.foresee(&self.inner, time);
+        } else if let Some(course) = &mut self.own_course {
+            foresee(course, &self.inner, time);
+        }
+    }
+
     fn look(&mut self) {
         let now = self.inner.now();
         self.clock.come_to(now);
@@ -281,6 +349,7 @@ impl<D: Device> Drop for MeteredDevice<D> {
     fn drop(&mut self) {
         self.clock.come_to(self.inner.now());
         let time = Nanos(self.clock.latest_ns.load(Ordering::Relaxed));
+        self.foresee(time);
         let parts = self.inner.energy_by(time);
         let points = self.own_course.as_ref().zip(parts);
         let points = points.map(|(course, parts)| course.points(time, parts.total()));
@@ -307,12 +376,14 @@ impl<D: Device> Device for MeteredDevice<D> {
     }
 
     fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Rejected> {
+        self.foresee(now);
         let result = self.inner.submit(now, request);
         self.look();
         result
     }
 
     fn submit_batch(&mut self, now: Nanos, requests: Vec<Request>) -> Result<(), Rejected> {
+        self.foresee(now);
         let result = self.inner.submit_batch(now, requests);
         self.look();
         result
@@ -329,6 +400,7 @@ impl<D: Device> Device for MeteredDevice<D> {
     }
 
     fn idle_until(&mut self, time: Nanos) -> Nanos {
+        self.foresee(time);
         let now = self.inner.idle_until(time);
         self.look();
         now

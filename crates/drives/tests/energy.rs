@@ -579,11 +579,57 @@ fn drives_on_one_clock_use_what_they_do_until_the_last_of_them_is_done() {
     assert!(course.watts.iter().all(|watts| (15.0..20.1).contains(watts)), "{course:?}");
     let uses = log.uses();
     assert_eq!(uses["sim:drive"].request_count, 301, "both have one name");
+    assert_eq!(log.of_gone_by_name()["sim:drive"], Some(report.clone()));
     // Who comes after them has a time of its own.
     drop(MeteredDevice::tallied(open_after(Nanos::from_seconds(10)), log.clone()));
     let both = log.of_gone().unwrap();
     assert!((both.seconds - report.seconds - 10.0).abs() < 1e-9);
     assert!((both.joules - report.joules - 75.0).abs() < 1e-6);
+}
+
+#[test]
+fn drives_of_two_names_are_told_apart_and_who_tells_nothing_is_named() {
+    let log = PowerLog::default();
+    let silent = DISK.split("[hdd.power]").next().unwrap();
+    for (name, text) in [("disk", DISK), ("flash", FLASH), ("silent", silent)] {
+        let profile = Profile::parse(name, "drive.toml", text).unwrap();
+        let options = SimOptions { capacity: None, seed: 1, keep_data: false };
+        let mut drive = MeteredDevice::tallied(profile.open(options).unwrap(), log.clone());
+        drive.idle_until(Nanos::from_seconds(2));
+    }
+    assert_eq!(log.of_gone(), None);
+    let by_name = log.of_gone_by_name();
+    let joules = |name: &str| by_name[name].as_ref().map(|report| report.joules);
+    assert_eq!(
+        (joules("sim:disk"), joules("sim:flash"), joules("sim:silent")),
+        (Some(15.0), Some(0.8), None)
+    );
+}
+
+#[test]
+fn a_rest_is_seen_to_fall_asleep() {
+    let rest = Nanos::from_seconds(128);
+    let drives = [
+        // In the first 6.6 s 1 ms at 400 mW, 99 ms at 300, 1.9 s at 50, and 5 mW from then on.
+        (format!("{FLASH}{STATES}"), 0.02..0.03, 0.004..0.006),
+        (format!("{DISK}{STANDBY}"), 7.49..7.51, 1.49..1.51),
+    ];
+    for (text, awake, asleep) in drives {
+        for is_idle in [true, false] {
+            let log = PowerLog::default();
+            let mut drive = MeteredDevice::tallied(open(&text), log.clone());
+            if is_idle {
+                drive.idle_until(rest);
+            } else {
+                drive.submit(rest, Request::read(1, 0, 8, None)).unwrap();
+                drive.next_completion(Nanos(u64::MAX)).unwrap();
+            }
+            drop(drive);
+            let course = log.of_gone().unwrap().watts_over_time.unwrap();
+            let [first, late] = [course.watts[0], course.watts[15]];
+            assert!(awake.contains(&first) && asleep.contains(&late), "{is_idle} {course:?}");
+        }
+    }
 }
 
 /// A disk that has rested until `time`.
