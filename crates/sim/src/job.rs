@@ -449,7 +449,7 @@ impl Job {
             erase_count,
             lifetime: Lifetime::of(
                 nand.config().rules.endurance,
-                &erase_count,
+                (&erase_count, programmed / geometry.flash_page_count() as f64),
                 drive_writes,
                 seconds,
             ),

@@ -45,8 +45,8 @@ pub struct SimReport {
     pub latency_ns: BTreeMap<String, LatencySummary>,
     /// Erases of each erase block since the preparation.
     pub erase_count: Spread,
-    /// How long the drive lasts at this rate of wear; none without erases or endurance.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// How long the drive lasts at this rate of wear; none where nothing wore, and without endurance.
+    #[serde(default)]
     pub lifetime: Option<Lifetime>,
     /// Energy of the chips; none where the chip's figures are not known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -290,7 +290,8 @@ pub struct ClosedForm {
     pub deviation: f64,
 }
 
-/// How long a drive lasts (flash reference 2.7).
+/// How long a drive lasts (flash reference 2.7). Erase blocks count as worn when they are erased, or by what was
+/// programmed, if that is more: each flash page that is programmed is erased some day.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lifetime {
     /// Erases that an erase block stands.
@@ -310,21 +311,29 @@ const LIFETIME_DAYS: f64 = 5.0 * 365.0;
 const YEAR_SECONDS: f64 = 8766.0 * 3600.0;
 
 impl Lifetime {
-    /// For erase blocks that wore as `erases` says while the logical space was written
-    /// `drive_writes` times, in so many seconds; none where nothing wore.
+    /// For erase blocks that were erased as `erases` says and programmed `programmed` times over on average while
+    /// the logical space was written `drive_writes` times, in so many seconds; none where nothing wore.
     #[must_use]
-    pub fn of(endurance: u32, erases: &Spread, drive_writes: f64, seconds: f64) -> Option<Self> {
-        if endurance == 0 || erases.max == 0 || drive_writes <= 0.0 {
+    pub fn of(
+        endurance: u32,
+        (erases, programmed): (&Spread, f64),
+        drive_writes: f64,
+        seconds: f64,
+    ) -> Option<Self> {
+        let worn = erases.mean.max(programmed);
+        if endurance == 0 || worn <= 0.0 || drive_writes <= 0.0 {
             return None;
         }
         let per_erase = f64::from(endurance) * drive_writes;
-        let levelled = per_erase / erases.mean;
+        let levelled = per_erase / worn;
         Some(Self {
             endurance,
             drive_writes: levelled,
             drive_writes_per_day: levelled / LIFETIME_DAYS,
-            drive_writes_per_day_unlevelled: per_erase / erases.max as f64 / LIFETIME_DAYS,
-            years: f64::from(endurance) / erases.mean * seconds / YEAR_SECONDS,
+            drive_writes_per_day_unlevelled: per_erase
+                / worn.max(erases.max as f64)
+                / LIFETIME_DAYS,
+            years: f64::from(endurance) / worn * seconds / YEAR_SECONDS,
         })
     }
 }
@@ -413,13 +422,27 @@ mod tests {
     fn lifetime_is_endurance_over_the_erases_of_a_drive_write() {
         // Ten drive writes at 20 erases a block: 3000 erases are 1500 drive writes.
         let erases = Spread { min: 10, mean: 20.0, max: 40, stddev: 1.0 };
-        let lifetime = Lifetime::of(3000, &erases, 10.0, 8766.0 * 36.0).unwrap();
+        let lifetime = Lifetime::of(3000, (&erases, 19.0), 10.0, 8766.0 * 36.0).unwrap();
         assert!((lifetime.drive_writes - 1500.0).abs() < 1e-9);
         assert!((lifetime.drive_writes_per_day - 1500.0 / 1825.0).abs() < 1e-12);
         assert!((lifetime.drive_writes_per_day_unlevelled - 750.0 / 1825.0).abs() < 1e-12);
         // 20 of 3000 erases in a hundredth of a year.
         assert!((lifetime.years - 1.5).abs() < 1e-12);
-        assert_eq!(Lifetime::of(0, &erases, 10.0, 1.0), None);
-        assert_eq!(Lifetime::of(3000, &Spread::default(), 10.0, 1.0), None);
+        assert_eq!(Lifetime::of(0, (&erases, 19.0), 10.0, 1.0), None);
+        assert_eq!(Lifetime::of(3000, (&Spread::default(), 0.0), 10.0, 1.0), None);
+    }
+
+    #[test]
+    fn what_was_programmed_and_not_yet_erased_wears_too() {
+        let of = |erases: &Spread, programmed: f64| {
+            Lifetime::of(3000, (erases, programmed), 10.0, 8766.0 * 36.0).unwrap()
+        };
+        let fresh = of(&Spread::default(), 20.0);
+        assert!((fresh.years - 1.5).abs() < 1e-12, "{fresh:?}");
+        assert_eq!(fresh.drive_writes_per_day, fresh.drive_writes_per_day_unlevelled);
+        let begun = of(&Spread { min: 0, mean: 5.0, max: 60, stddev: 1.0 }, 20.0);
+        assert_eq!((begun.years, begun.drive_writes), (fresh.years, fresh.drive_writes));
+        let unlevelled = begun.drive_writes_per_day_unlevelled;
+        assert!((unlevelled * 3.0 - begun.drive_writes_per_day).abs() < 1e-12, "{begun:?}");
     }
 }
