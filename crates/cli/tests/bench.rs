@@ -160,11 +160,12 @@ fn a_report_has_its_figures_and_stands_beside_others() {
         "Bytes at each level",
         "Write amplification",
         "Aborts",
+        "Watts over time",
     ] {
         assert!(page.contains(title), "{title}");
     }
     let pictures = std::fs::read_dir(path.join("out/ycsb-a/figures")).unwrap().count();
-    assert_eq!(pictures, 3, "a curve and two groups of bars");
+    assert_eq!(pictures, 4, "a curve, two groups of bars, and watts");
     let series = std::fs::read_to_string(path.join("out/ycsb-a/series.csv")).unwrap();
     assert!(series.contains("read.latency_us") && series.contains("write_amplification"));
     // Where there is no place for it, nothing is measured first.

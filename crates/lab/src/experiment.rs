@@ -492,6 +492,8 @@ impl Experiment {
             series,
             published: self.published.clone(),
             energy: Vec::new(),
+            drive_energy: Vec::new(),
+            silent_drives: Vec::new(),
             worth: Vec::new(),
         }
     }

@@ -7,6 +7,7 @@
 
 use crate::experiment::Published;
 use crate::shape::Class;
+use nandu_base::units::figures;
 use nandu_base::words::counted;
 use nandu_device::{EnergyReport, EnergySource};
 use nandu_drives::worth::{Used, Worth};
@@ -56,6 +57,9 @@ pub struct StepResult {
     /// What the drives used that the step opened, where all of them tell, by the power figures of then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy: Option<EnergyReport>,
+    /// The same by the names of the drives; `None` where one of that name tells nothing.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub drive_energy: BTreeMap<String, Option<EnergyReport>>,
     /// Hash of those figures, which decide nothing else.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub energy_hash: String,
@@ -70,6 +74,18 @@ pub struct StepEnergy {
     /// The step's label.
     pub step: String,
     /// From when each drive was made, preparations included.
+    #[serde(flatten)]
+    pub energy: EnergyReport,
+}
+
+/// What a drive used, in all steps that opened it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DriveEnergy {
+    /// Its address, or its name in the experiment where that changes it.
+    pub drive: String,
+    /// How many steps these are.
+    pub step_count: u64,
+    /// From when each drive was made, preparations included; watts over time where it is one step.
     #[serde(flatten)]
     pub energy: EnergyReport,
 }
@@ -300,14 +316,57 @@ pub struct Outcome {
     /// What simulated drives used, by step, where they tell; of `nandu bench`, what a meter told, too.
     #[serde(default)]
     pub energy: Vec<StepEnergy>,
+    /// The same by drive, over all steps.
+    #[serde(default)]
+    pub drive_energy: Vec<DriveEnergy>,
+    /// Drives that tell no joules, so that steps with them tell none.
+    #[serde(default)]
+    pub silent_drives: Vec<String>,
     /// What simulated drives did for their money, and how long they would last.
     #[serde(default)]
     pub worth: Vec<DriveWorth>,
 }
 
+/// Watts over time, in words; empty where nobody looked in between.
+fn range(energy: &EnergyReport) -> String {
+    let Some(course) = energy.watts_over_time.as_ref().filter(|it| it.watts.len() > 1) else {
+        return String::new();
+    };
+    let least = course.watts.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = course.watts.iter().copied().fold(0.0, f64::max);
+    let interval = figures(course.interval_seconds);
+    format!("; {} to {} W in intervals of {interval} s", figures(least), figures(most))
+}
+
+/// What each drive used in all steps, and the drives that told nothing.
+pub(crate) fn energy_by_drive(results: &[StepResult]) -> (Vec<DriveEnergy>, Vec<String>) {
+    let mut by_drive: BTreeMap<&str, Vec<Option<&EnergyReport>>> = BTreeMap::new();
+    for (drive, energy) in results.iter().flat_map(|result| &result.drive_energy) {
+        by_drive.entry(drive).or_default().push(energy.as_ref());
+    }
+    let (mut told, mut silent) = (Vec::new(), Vec::new());
+    for (drive, reports) in by_drive {
+        let known: Vec<&EnergyReport> = reports.iter().copied().flatten().collect();
+        if known.len() < reports.len() {
+            silent.push(drive.to_owned());
+        }
+        let energy = match known[..] {
+            [one] => Some(one.clone()),
+            _ => EnergyReport::sum(&known),
+        };
+        let step_count = known.len() as u64;
+        told.extend(energy.map(|energy| DriveEnergy {
+            drive: drive.to_owned(),
+            step_count,
+            energy,
+        }));
+    }
+    (told, silent)
+}
+
 impl Outcome {
-    /// Joules of all steps that tell, with mean watts and work for a joule, in words: a line for each who told
-    /// some.
+    /// Joules in words: by drive, or of all steps that tell where drives are not told apart; of a meter over all
+    /// steps; and who tells none.
     #[must_use]
     pub fn energy_lines(&self) -> Vec<String> {
         let of_source = |source: EnergySource| {
@@ -317,10 +376,25 @@ impl Outcome {
                 .map(|step| &step.energy)
                 .filter(|it| it.source == source)
                 .collect();
+            let course =
+                told.first().filter(|_| told.len() == 1).map_or_else(String::new, |it| range(it));
             let sum = EnergyReport::sum(&told)?;
-            Some(format!("energy in {}, {}", counted(told.len() as u64, "step"), sum.line()))
+            let steps = counted(told.len() as u64, "step");
+            Some(format!("energy in {steps}, {}{course}", sum.line()))
         };
-        [EnergySource::Model, EnergySource::Meter].into_iter().filter_map(of_source).collect()
+        let mut lines: Vec<String> = Vec::new();
+        for DriveEnergy { drive, step_count, energy } in &self.drive_energy {
+            let steps = counted(*step_count, "step");
+            lines.push(format!("energy of {drive} in {steps}, {}{}", energy.line(), range(energy)));
+        }
+        if lines.is_empty() {
+            lines.extend(of_source(EnergySource::Model));
+        }
+        lines.extend(of_source(EnergySource::Meter));
+        if !self.silent_drives.is_empty() {
+            lines.push(format!("no energy of {}: no power figures", self.silent_drives.join(", ")));
+        }
+        lines
     }
 
     /// What drives did for their money and how long they would last, in words: a line for each of which somebody

@@ -17,7 +17,7 @@ use crate::error::LabError;
 use crate::experiment::Experiment;
 use crate::kind::bench::{Bench, LOCAL};
 use crate::machine::{COMMIT, Machine, date_text};
-use crate::outcome::{Outcome, Series, StepEnergy, StepResult};
+use crate::outcome::{Outcome, Series, StepEnergy, StepResult, energy_by_drive};
 use crate::points;
 use crate::profile_text::deciding_text;
 use crate::report::markdown;
@@ -28,7 +28,7 @@ use nandu_drives::profile::{DriveConfig, Profile};
 use nandu_energy::Host;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -229,7 +229,9 @@ fn run_in(
         let energy_hash = power_hash(&measurement.step_targets(index))?;
         if let Some(mut stored) = stored {
             // What was drawn by other figures is not told; the step itself stands.
-            stored.energy = stored.energy.filter(|_| stored.energy_hash == energy_hash);
+            if stored.energy_hash != energy_hash {
+                (stored.energy, stored.drive_energy) = (None, BTreeMap::new());
+            }
             results.push(stored);
             continue;
         }
@@ -244,8 +246,16 @@ fn run_in(
         };
         let notes = std::mem::take(&mut bench.notes);
         let uses = uses_of(&bench.power, &measurement.step_targets(index))?;
-        let (label, energy, config_hash) = (label.clone(), bench.power.of_gone(), step_hash);
-        let result = StepResult { label, config_hash, series, notes, energy, energy_hash, uses };
+        let result = StepResult {
+            label: label.clone(),
+            config_hash: step_hash,
+            series,
+            notes,
+            energy: bench.power.of_gone(),
+            drive_energy: bench.power.of_gone_by_name(),
+            energy_hash,
+            uses,
+        };
         write_json(&path, &result)?;
         results.push(result);
     }
@@ -255,10 +265,11 @@ fn run_in(
         Some(StepEnergy { step: result.label.clone(), energy })
     });
     let energy = energy.collect();
+    let (drive_energy, silent_drives) = energy_by_drive(&results);
     let worth = worth_of(&results)?;
     let (series, notes) = merge(results);
     let found = experiment.conclude(options.seed, all, series, notes);
-    let outcome = Outcome { energy, worth, ..found };
+    let outcome = Outcome { energy, drive_energy, silent_drives, worth, ..found };
     store(folder, labels.len(), options, &outcome)?;
     Ok(outcome)
 }

@@ -195,6 +195,9 @@ impl Measurement for Energy {
         if let Some(name) = self.compared.iter().find(|name| !self.measured.contains_key(*name)) {
             return Err(format!("`compared` names `{name}`, which `measured` has not"));
         }
+        if self.compared[0] == self.compared[1] {
+            return Err(format!("`compared` names `{}` twice", self.compared[0]));
+        }
         for machine in self.measured.values() {
             above_zero("hours", machine.hours)?;
             above_zero("idle_kwh", machine.idle_kwh)?;
@@ -315,6 +318,7 @@ mod tests {
             kind.check().unwrap_err()
         };
         assert!(wrong("['flash', 'disk']", "['flash', 'tape']").contains("`tape`"));
+        assert!(wrong("['flash', 'disk']", "['flash', 'flash']").contains("`flash` twice"));
         assert!(wrong("kwh = 0.085", "kwh = 0").contains("`kwh` is 0"));
         // Less than half as much idle is no rho without a place behind the point.
         let text = TEXT.replace("rho_places = 2", "rho_places = 0").replace("= 0.053", "= 0.02");

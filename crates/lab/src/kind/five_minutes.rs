@@ -27,6 +27,7 @@ use super::file_system::AccessTime;
 use crate::error::LabError;
 use crate::outcome::Series;
 use nandu_base::ByteCount;
+use nandu_drives::price::CENTS_MAX;
 use nandu_probe::text;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -90,8 +91,9 @@ impl PricedDrive {
     }
 
     fn check(&self, name: &str, flash_capacity: ByteCount) -> Result<(), String> {
-        if self.cents == 0 {
-            return Err(format!("`cents` of drive `{name}` is 0; nothing is free"));
+        if !(1..=CENTS_MAX).contains(&self.cents) {
+            let cents = self.cents;
+            return Err(format!("`cents` of drive `{name}` is {cents}, must be 1 to {CENTS_MAX}"));
         }
         match (self.simulated(), &self.access) {
             (Some(drive), None) => {
@@ -178,10 +180,12 @@ impl Measurement for FiveMinutes {
                 ));
             }
         }
-        if let Some((name, _)) =
-            self.memories.iter().find(|(_, it)| it.cents == 0 || it.bytes == ByteCount::ZERO)
-        {
-            return Err(format!("`cents` and `bytes` of memory `{name}` must be above 0"));
+        let is_odd =
+            |it: &PricedMemory| !(1..=CENTS_MAX).contains(&it.cents) || it.bytes == ByteCount::ZERO;
+        if let Some((name, _)) = self.memories.iter().find(|(_, it)| is_odd(it)) {
+            return Err(format!(
+                "`cents` of memory `{name}` must be 1 to {CENTS_MAX}, `bytes` above 0"
+            ));
         }
         let sizes = ("page_bytes", &self.page_bytes[..]);
         check_requests(sizes, self.queue_depth, self.request_count)
@@ -273,6 +277,8 @@ mod tests {
             kind.check().unwrap_err()
         };
         assert!(wrong("cents = 8000", "cents = 0").contains("`said`"));
+        assert!(wrong("cents = 8000", "cents = 9223372036854775807").contains("`said`"));
+        assert!(wrong("cents = 300", "cents = 1000000001").contains("`dram`"));
         assert!(wrong("base = 'sim:device-a'\n", "").contains("`flash` has `base` or `access`"));
         assert!(
             wrong("bytes_per_second = 300000000.0", "bytes_per_second = 0.0").contains("`said`")

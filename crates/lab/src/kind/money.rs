@@ -24,6 +24,7 @@ use crate::error::LabError;
 use crate::outcome::Series;
 use nandu_base::ByteCount;
 use nandu_drives::array::ADDRESS_PREFIX;
+use nandu_drives::price::CENTS_MAX;
 use nandu_drives::profile::Profile;
 use nandu_probe::text;
 use serde::{Deserialize, Serialize};
@@ -140,8 +141,9 @@ impl Money {
 
     fn check_drive(&self, name: &str, drive: &PricedSet) -> Result<(), String> {
         let whole = drive.profile(name)?.geometry.capacity();
-        if drive.cents == 0 {
-            return Err(format!("`cents` of drive `{name}` is 0; nothing is free"));
+        if !(1..=CENTS_MAX).contains(&drive.cents) {
+            let cents = drive.cents;
+            return Err(format!("`cents` of drive `{name}` is {cents}, must be 1 to {CENTS_MAX}"));
         }
         if self.flash_capacity < ByteCount::mib(4) || self.flash_capacity > whole {
             return Err(format!("`flash_capacity` must be from 4 MiB to {whole}, of `{name}`"));
@@ -263,6 +265,7 @@ mod tests {
     fn what_makes_no_sense_is_named() {
         let wrong = |from: &str, to: &str| kind(&TEXT.replace(from, to)).check().unwrap_err();
         assert!(wrong("cents = 23099", "cents = 0").contains("`one`"));
+        assert!(wrong("cents = 23099", "cents = 1000000001").contains("`one`"));
         assert!(wrong("by = 0.33", "by = 0").contains("`by-gigabyte`"));
         assert!(wrong("cycles = 2e6", "cycles = 0.0").contains("`years`"));
         assert!(wrong("cycles = 2e6", "cycles = 1e308").contains("`life.years` is beyond"));

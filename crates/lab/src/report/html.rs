@@ -14,6 +14,7 @@ use super::drawing::{Drawing, TEXT_STYLE};
 use super::found::{Found, State};
 use super::look::Colours;
 use super::number;
+use super::power;
 use super::shapes;
 use super::ticks::size_text;
 use crate::experiment::FULL_ENDING;
@@ -68,14 +69,15 @@ pub fn pictures(runs: &[Found]) -> Vec<(String, String)> {
     found
 }
 
-/// Figures with lines, then those with bars.
+/// Figures with lines, then those with bars, then watts over time.
 fn drawings<'a>(
     outcome: &'a Outcome,
     colours: &'a Colours,
 ) -> impl Iterator<Item = Drawing> + use<'a> {
     let lines = outcome.figures.iter().map(|figure| Drawing::of_figure(figure, colours));
     let bars = outcome.grids.iter().filter(|grid| grid.bars);
-    lines.chain(bars.map(|grid| Drawing::of_bars(grid, colours)))
+    let power = power::figure(outcome).map(|figure| Drawing::of_figure(&figure, colours));
+    lines.chain(bars.map(|grid| Drawing::of_bars(grid, colours))).chain(power)
 }
 
 /// The groups of each figure, which its colours must tell apart.
@@ -85,7 +87,8 @@ fn groups(outcome: &Outcome) -> impl Iterator<Item = Vec<&str>> {
         .iter()
         .map(|figure| figure.traces.iter().map(|trace| trace.group.as_str()).collect::<Vec<_>>());
     let bars = outcome.grids.iter().filter(|grid| grid.bars);
-    lines.chain(bars.map(|grid| grid.column_groups.iter().map(String::as_str).collect()))
+    let bars = bars.map(|grid| grid.column_groups.iter().map(String::as_str).collect());
+    lines.chain(bars).chain(power::groups(outcome))
 }
 
 /// Text of experiments: what stands between backticks is code; an odd backtick stays.
@@ -363,7 +366,9 @@ fn experiment(html: &mut String, Found { outcome, meta, state }: &Found, colours
     }
     let bars = outcome.grids.iter().filter(|grid| grid.bars);
     let figures = outcome.figures.iter().map(|figure| (&figure.caption, Some(figure)));
+    let power = power::figure(outcome);
     let figures = figures.chain(bars.map(|grid| (&grid.caption, None)));
+    let figures = figures.chain(power.iter().map(|figure| (&figure.caption, Some(figure))));
     for (drawing, (caption, figure)) in drawings(outcome, colours).zip(figures) {
         let _ = write!(
             html,

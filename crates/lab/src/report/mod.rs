@@ -5,6 +5,7 @@ pub mod found;
 pub mod html;
 pub mod look;
 pub mod markdown;
+mod power;
 mod shapes;
 pub mod ticks;
 

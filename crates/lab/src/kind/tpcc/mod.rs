@@ -29,6 +29,7 @@ use crate::outcome::Series;
 use nandu_base::{ByteCount, Nanos, Rng};
 use nandu_bench::tpcc::TpccRun;
 use nandu_bench::{BenchError, Clock, Load, Plan, SwitchKind, Watch};
+use nandu_drives::price::CENTS_MAX;
 use nandu_load::tpcc::TpccObserver;
 use nandu_load::{LoadError, LoadOptions, Tpcc, TpccScale};
 use nandu_probe::text;
@@ -225,8 +226,8 @@ impl Measurement for TpccMix {
         if let Some(name) = self.cents.keys().find(|name| !self.drives.contains_key(*name)) {
             return Err(format!("`cents` has `{name}`, which is none of the drives"));
         }
-        if self.cents.values().any(|cents| *cents == 0) {
-            return Err("`cents` must be above 0".into());
+        if self.cents.values().any(|cents| !(1..=CENTS_MAX).contains(cents)) {
+            return Err(format!("`cents` must be 1 to {CENTS_MAX}"));
         }
         self.rows.check()?;
         check_clients(&self.clients)?;
