@@ -330,8 +330,9 @@ pub fn run(
             end.saturating_sub(start),
             outcome.operation_count,
         );
-        report.watts_over_time =
-            watch.power.as_ref().and_then(|power| power.end(end, after.total()));
+        // Only the drive of the data is looked at in between.
+        let power = watch.power.as_ref().filter(|_| outcome.log_device.is_none());
+        report.watts_over_time = power.and_then(|power| power.end(end, after.total()));
         outcome.energy_pj = u64::try_from(after.since(&before).total().0).ok();
         outcome.energy = Some(report);
     }

@@ -18,6 +18,7 @@ mod input;
 mod interrupt;
 mod json;
 mod memory;
+mod meter;
 mod output;
 mod plain_words;
 mod progress;

@@ -6,6 +6,7 @@
 
 use crate::Context;
 use crate::interrupt::Interrupt;
+use crate::meter::{MeterReport, RaplRun};
 use crate::output;
 use crate::stopwatch::{Stopwatch, in_words};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -43,6 +44,8 @@ struct State {
     /// The step's own name, which comes before what it does.
     label: String,
     tenths_told: u64,
+    /// Sampled whenever something is shown.
+    meter: Option<RaplRun>,
 }
 
 impl Drop for State {
@@ -86,6 +89,7 @@ impl Progress {
             step_count,
             label: String::new(),
             tenths_told: 0,
+            meter: None,
         };
         Self { state: Rc::new(RefCell::new(state)), interrupt: context.interrupt.clone() }
     }
@@ -101,6 +105,18 @@ impl Progress {
         state.done_count += 1;
         state.step_stopwatch = state.step_stopwatch.map(|_| Stopwatch::start());
         state.show(0.0, "");
+    }
+
+    /// Has the meter of this machine look on from now.
+    pub(crate) fn begin_meter(&self) {
+        self.state.borrow_mut().meter = Some(RaplRun::begin());
+    }
+
+    /// What the meter told since then, for so many operations if somebody counted them; where none looked on, that
+    /// the drive is a simulated one.
+    pub(crate) fn end_meter(&self, operation_count: Option<u64>) -> MeterReport {
+        let meter = self.state.borrow_mut().meter.take();
+        meter.map_or_else(MeterReport::of_simulated, |meter| meter.end(operation_count))
     }
 
     /// Shows that `fraction` of the current step is done.
@@ -128,6 +144,9 @@ impl Progress {
 
 impl State {
     fn show(&mut self, fraction: f64, what: &str) {
+        if let Some(meter) = &mut self.meter {
+            meter.look();
+        }
         let steps = self.step_count.max(1) as f64;
         let overall = ((self.done_count as f64 + fraction.clamp(0.0, 1.0)) / steps).min(1.0);
         let parts = parts_of(overall);

@@ -54,7 +54,31 @@ fn a_drive_without_power_figures_tells_no_joules() {
     let words = format!("{YCSB} --device sim:hama");
     let document = json_of(directory.path(), &words);
     assert_eq!((&document["energy"], &document["energy_pj"]), (&Value::Null, &Value::Null));
-    assert!(!text_of(directory.path(), &words).contains("energy"));
+    assert_eq!(document["energy_without"], serde_json::json!(["sim:hama"]));
+    let text = text_of(directory.path(), &words);
+    assert!(text.contains("energy: none, sim:hama tells nothing"), "{text}");
+}
+
+#[test]
+fn of_two_drives_the_one_is_named_that_tells_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let of = |log: &str, host: &str| {
+        format!(
+            "{} --device sim:wd800aajs --log sim:{log}{host}",
+            YCSB.replace("workload c", "workload a")
+        )
+    };
+    let words = of("hama", " --host s004-disk");
+    let document = json_of(directory.path(), &words);
+    assert_eq!(document["energy_of"], serde_json::json!(["host"]), "{document}");
+    assert_eq!(document["energy_without"], serde_json::json!(["sim:hama"]));
+    let text = in_one_line(&text_of(directory.path(), &words));
+    assert!(text.contains("; no drive is in it, since sim:hama tells nothing"), "{text}");
+    let both = json_of(directory.path(), &of("optane-lines", ""));
+    assert_eq!(both["energy_of"], serde_json::json!(["drives"]), "{both}");
+    assert_eq!(both["energy_without"], serde_json::json!([]));
+    // One is looked at in between, so that there is no course of both.
+    assert_eq!(both["energy"]["watts_over_time"], Value::Null, "{both}");
 }
 
 #[test]
@@ -145,11 +169,13 @@ fn on_a_disk_a_host_is_a_model_without_the_drive() {
     let directory = tempfile::tempdir().unwrap();
     let words = format!("{YCSB} --host desktop-2024");
     let text = in_one_line(&text_of(directory.path(), &words));
-    assert!(text.contains("the drive, which tells nothing, is not in it"), "{text}");
+    assert!(text.contains("no drive is in it, since . tells nothing"), "{text}");
+    assert!(text.contains("meter: none, "), "{text}");
     let document = json_of(directory.path(), &words);
     assert_eq!(document["energy_of"], serde_json::json!(["host"]), "{document}");
     assert_eq!(json_of(directory.path(), YCSB)["energy_of"], serde_json::json!([]));
     assert_eq!(json_of(directory.path(), YCSB)["energy"], Value::Null);
+    assert!(document["meter"] != "none" || document["meter_note"].is_string(), "{document}");
 }
 
 #[test]
@@ -167,18 +193,25 @@ fn a_meters_file_is_read_and_what_is_wrong_with_it_is_told() {
     assert!((number(meter, "/mean_watts") - 60.0).abs() < 1e-6, "{meter}");
     assert!(text_of(path, &words).contains("energy, meter: "));
 
+    // What is wrong already is told before the run, and what is missing after it.
     fs::write(path.join("broken.csv"), "0,60\n1,60\n2,hot\n").unwrap();
     let broken = format!("{YCSB} --device data --meter broken.csv");
-    let output = run(path, &broken.split(' ').collect::<Vec<_>>());
+    let said = failure_of(path, &broken.split(' ').collect::<Vec<_>>(), 2);
+    assert!(said.contains("broken.csv:3: watts is `hot`"), "{said}");
+    fs::write(path.join("short.csv"), "0,60\n0.000001,60\n").unwrap();
+    let short = format!("{YCSB} --device data --meter short.csv");
+    let output = run(path, &short.split(' ').collect::<Vec<_>>());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("broken.csv:3: watts is `hot`"), "{said}");
+    assert!(said.contains("the meter's samples go from 0 s to "), "{said}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("operations/s"), "the run is told");
 
     let simulated = ["bench", "ycsb", "--device", "sim:hama", "--meter", "plug.csv"];
     assert!(failure_of(path, &simulated, 2).contains("no meter sees a simulated drive"));
     let missing = failure_of(path, &["bench", "ycsb", "--meter", "none.csv"], 2);
-    assert!(missing.contains("there is no such file"), "{missing}");
+    assert!(missing.contains("none.csv: No such file"), "{missing}");
+    let folder = failure_of(path, &["bench", "ycsb", "--meter", "data"], 2);
+    assert!(folder.contains("data: is no file"), "{folder}");
 }
 
 #[test]
@@ -192,6 +225,14 @@ fn probe_and_sim_tell_joules_of_what_they_measure() {
     assert!((7.5..12.5).contains(&watts), "{energy}");
     assert!(number(energy, "/part_joules/seek") > 0.0);
     assert!(text_of(path, probe).contains("energy, model: "));
+    let simulated = json_of(path, probe);
+    assert_eq!(simulated["meter"], "none", "{simulated}");
+    let note = simulated["meter_note"].as_str().unwrap();
+    assert!(note.contains("no meter sees a simulated drive"), "{note}");
+    let real = "probe . --size 4MiB --request-bytes 4KiB --duration 20ms --queue-depth 1";
+    let report = json_of(path, real);
+    assert!(report["meter"] != "none" || report["meter_note"].is_string(), "{report}");
+    assert!(in_one_line(&text_of(path, real)).contains("meter"));
 
     let sim = "sim myers_slc --workload uniform:read=50 --physical-erase-blocks 64 --requests 1000";
     let energy = &json_of(path, sim)["energy"];
@@ -255,9 +296,18 @@ fn probe_sim_and_run_tell_money_and_life() {
     let sim = "sim myers_slc --workload uniform --physical-erase-blocks 64 --requests 20000";
     let report = json_of(path, sim);
     let [mean, seconds] = ["/erase_count/mean", "/simulated_ns"].map(|path| number(&report, path));
-    let years = 100_000.0 / mean * seconds / 1e9 / (8766.0 * 3600.0);
+    let programs = report.pointer("/nand/program").and_then(Value::as_object).unwrap();
+    let programs: f64 = programs.values().map(|count| count.as_f64().unwrap()).sum();
+    let worn = mean.max(programs / number(&report, "/config/physical_pages"));
+    let years = 100_000.0 / worn * seconds / 1e9 / (8766.0 * 3600.0);
     assert!((number(&report, "/lifetime/years") / years - 1.0).abs() < 1e-9, "{report}");
     assert!(text_of(path, sim).contains(" years of this load"));
+    // Nothing is erased yet, and it wears all the same; where nothing is written, nobody knows.
+    let begun = json_of(path, &format!("{} --logical-pages 2048", sim.replace("20000", "60")));
+    assert_eq!(number(&begun, "/erase_count/max"), 0.0, "{begun}");
+    assert!(number(&begun, "/lifetime/years") > 0.0, "{begun}");
+    let read = json_of(path, &sim.replace("uniform", "uniform:read=100").replace("20000", "200"));
+    assert_eq!(read.get("lifetime"), Some(&Value::Null), "{read}");
 
     text_of(path, "run s004/prices --out out -q");
     let folder = path.join("out/s004/prices");
@@ -272,8 +322,27 @@ fn probe_sim_and_run_tell_money_and_life() {
     assert_eq!(drives, ["supertalent-duradrive", "wd800aajs"], "{outcome}");
     assert!(number(&outcome, "/worth/0/years") > 0.0 && outcome["worth"][1]["years"].is_null());
     assert!(outcome["energy"][0]["watts_over_time"]["watts"].is_array(), "{outcome}");
+    let of_drives: Vec<(&str, f64)> = outcome["drive_energy"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|of| (of["drive"].as_str().unwrap(), number(of, "/joules")))
+        .collect();
+    let of_steps: f64 =
+        outcome["energy"].as_array().unwrap().iter().map(|step| number(step, "/joules")).sum();
+    let [("sim:supertalent-duradrive", flash), ("sim:wd800aajs", disk)] = of_drives[..] else {
+        panic!("{of_drives:?}")
+    };
+    assert!(((flash + disk) / of_steps - 1.0).abs() < 1e-9 && disk > 10.0 * flash, "{outcome}");
     let table = fs::read_to_string(folder.join("table.md")).unwrap();
     let life = table.split("## Money and life").nth(1).unwrap();
     assert!(life.contains("- wd800aajs: ") && life.contains("at $12.00 (2008, [C])"), "{life}");
-    assert!(fs::read_to_string(folder.join("report.html")).unwrap().contains("at $12.00"));
+    let page = fs::read_to_string(folder.join("report.html")).unwrap();
+    assert!(page.contains("at $12.00") && page.contains("Watts over time"), "{page}");
+    for text in [&table, &page] {
+        assert!(text.contains("energy of sim:wd800aajs in 1 step, model: "), "{text}");
+        assert!(text.contains(" W in intervals of "), "{text}");
+    }
+    let report = json_of(path, "run s004/prices --out out -q");
+    assert_eq!((&report["meter"], report["meter_note"].is_string()), (&"none".into(), true));
 }

@@ -87,6 +87,18 @@ fn one_drive_is_shown_with_the_source_of_every_figure() {
     assert!(text.contains("ssd.channel_count"), "{text}");
     assert!(text.contains("[S] S000"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    for (drive, said) in [
+        ("ocz-core", "price     $230.99 (2009, [S])\n"),
+        ("ocz-core", " erase blocks, each erased "),
+        ("optane-like", " lines, each written 1000000 times"),
+        ("wd800aajs", "does not wear by work"),
+        ("hama", "price     not known"),
+        ("hama", "power     not known"),
+        ("supertalent-duradrive", "power     known"),
+    ] {
+        let text = stdout_of(directory.path(), &["drives", drive]);
+        assert!(text.contains(said), "{drive}: {text}");
+    }
     let said = failure_of(directory.path(), &["drives", "device-aa"], 2);
     assert!(said.contains("did you mean `device-a`"), "{said}");
 }

@@ -19,5 +19,5 @@ pub mod wall_meter;
 
 pub use host::{Host, HostError, ProcessorUse};
 pub use model::RunEnergy;
-pub use rapl::Rapl;
+pub use rapl::{Rapl, RaplError};
 pub use wall_meter::{MeterError, WallMeter};

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The files may be there and unreadable: since 2020 only root reads them. A meter that cannot be read
-//! is none.
+//! is none, and says why.
 //!
 //! 1. Zones are known by their `name`; those that are added do not overlap.
 //! 2. A counter that is lower than before has begun anew after `max_energy_range_uj`.
@@ -20,6 +20,7 @@
 use nandu_base::{Nanos, Picojoules};
 use nandu_device::{EnergyReport, EnergySource, PowerCourse};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -31,6 +32,60 @@ const INTERVAL_MAX: Nanos = Nanos::from_seconds(1);
 const UPDATE_MAX: Nanos = Nanos::from_millis(10);
 /// No zone draws more: so long a counter lasts at the least.
 const WATTS_MAX: u64 = 10_000;
+
+/// Why no joules are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RaplError {
+    /// No package and no memory has a zone.
+    NoZone {
+        /// Where they would be.
+        root: PathBuf,
+    },
+    /// A zone has a file that cannot be read, or holds no number.
+    Unreadable {
+        /// Which file.
+        file: PathBuf,
+        /// The system's words, or ours.
+        message: String,
+    },
+    /// So much time passed between two samples that a counter may have gone around unseen.
+    Missed {
+        /// How much.
+        passed: Nanos,
+        /// How much is no trouble.
+        lasts: Nanos,
+    },
+    /// A counter grew faster than any zone draws.
+    Reset {
+        /// The name of its zone.
+        zone: String,
+    },
+}
+
+impl fmt::Display for RaplError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoZone { root } => {
+                write!(formatter, "{} has no zone of RAPL", root.display())
+            }
+            Self::Unreadable { file, message } => {
+                write!(formatter, "{}: {message}; as a rule only root may read it", file.display())
+            }
+            Self::Missed { passed, lasts } => write!(
+                formatter,
+                "two samples of RAPL are {passed} apart, and counters may go around in {lasts}"
+            ),
+            Self::Reset { zone } => write!(
+                formatter,
+                "the counter of {zone} grew by more than {} kW: it was reset",
+                WATTS_MAX / 1000
+            ),
+        }
+    }
+}
+
+impl std::error::Error for RaplError {}
 
 /// A zone that is read.
 #[derive(Clone, Debug)]
@@ -50,18 +105,20 @@ pub struct Rapl {
     lasts: Nanos,
     begun_at: Nanos,
     last_at: Nanos,
-    /// False once a sample failed or came too late.
-    is_sound: bool,
+    /// What went wrong first.
+    trouble: Option<RaplError>,
     course: PowerCourse,
 }
 
 impl Rapl {
-    /// Begins to measure `now` what lies in `root`, which is [`ROOT`] on a real machine. `None` where there
-    /// is no zone, or one that cannot be read.
-    #[must_use]
-    pub fn begin(root: &Path, now: Nanos) -> Option<Self> {
-        let mut folders: Vec<PathBuf> =
-            fs::read_dir(root).ok()?.flatten().map(|entry| entry.path()).collect();
+    /// Begins to measure `now` what lies in `root`, which is [`ROOT`] on a real machine.
+    ///
+    /// # Errors
+    /// Where there is no zone, or one that cannot be read.
+    pub fn begin(root: &Path, now: Nanos) -> Result<Self, RaplError> {
+        let none = || RaplError::NoZone { root: root.into() };
+        let entries = fs::read_dir(root).map_err(|_| none())?;
+        let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         folders.sort();
         let mut zones = Vec::new();
         for folder in folders {
@@ -69,7 +126,7 @@ impl Rapl {
             if !is_rapl.is_some_and(|name| name.starts_with("intel-rapl:")) {
                 continue;
             }
-            let name = fs::read_to_string(folder.join("name")).ok()?.trim().to_owned();
+            let name = text_in(&folder.join("name"))?;
             if !(name.starts_with("package") || name == "dram") {
                 continue;
             }
@@ -78,17 +135,14 @@ impl Rapl {
             let last_uj = number_in(&energy_file)?;
             zones.push(Zone { name, energy_file, range_uj, last_uj, used_uj: 0 });
         }
-        let shortest = zones.iter().map(|zone| zone.range_uj).min()?;
+        let shortest = zones.iter().map(|zone| zone.range_uj).min().ok_or_else(none)?;
         // Microjoules over watts are microseconds.
         let lasts = Nanos::from_micros(shortest / WATTS_MAX);
-        (lasts > Nanos::ZERO).then(|| Self {
-            zones,
-            lasts,
-            begun_at: now,
-            last_at: now,
-            is_sound: true,
-            course: PowerCourse::begin(now, Picojoules::ZERO),
-        })
+        if lasts == Nanos::ZERO {
+            return Err(RaplError::Missed { passed: INTERVAL_MAX, lasts });
+        }
+        let course = PowerCourse::begin(now, Picojoules::ZERO);
+        Ok(Self { zones, lasts, begun_at: now, last_at: now, trouble: None, course })
     }
 
     /// How long to wait between samples, at most.
@@ -107,31 +161,42 @@ impl Rapl {
     /// Takes a sample.
     pub fn sample(&mut self, now: Nanos) {
         let passed = now.saturating_sub(self.last_at);
-        self.is_sound &= passed <= self.lasts;
         self.last_at = now;
-        // Watts times microseconds are microjoules.
-        let most_uj =
-            u128::from(WATTS_MAX) * u128::from(passed.saturating_add(UPDATE_MAX).0) / 1000;
-        for zone in &mut self.zones {
-            let Some(energy_uj) = number_in(&zone.energy_file) else {
-                self.is_sound = false;
-                return;
-            };
-            let grown_uj = grown(zone.last_uj, energy_uj, zone.range_uj);
-            self.is_sound &= u128::from(grown_uj) <= most_uj;
-            zone.used_uj = zone.used_uj.saturating_add(grown_uj);
-            zone.last_uj = energy_uj;
+        if let Err(trouble) = self.add(passed) {
+            self.trouble.get_or_insert(trouble);
+            return;
         }
         self.course.read(now, self.total());
     }
 
-    /// What was used from the beginning to `now`, for `operation_count` operations; `None` if a sample
-    /// failed or a wrap may have been missed.
-    #[must_use]
-    pub fn end(mut self, now: Nanos, operation_count: u64) -> Option<EnergyReport> {
+    /// Adds what was used in the time that `passed`.
+    fn add(&mut self, passed: Nanos) -> Result<(), RaplError> {
+        // Watts times microseconds are microjoules.
+        let most_uj =
+            u128::from(WATTS_MAX) * u128::from(passed.saturating_add(UPDATE_MAX).0) / 1000;
+        for zone in &mut self.zones {
+            let energy_uj = number_in(&zone.energy_file)?;
+            let grown_uj = grown(zone.last_uj, energy_uj, zone.range_uj);
+            zone.used_uj = zone.used_uj.saturating_add(grown_uj);
+            zone.last_uj = energy_uj;
+            if passed <= self.lasts && u128::from(grown_uj) > most_uj {
+                return Err(RaplError::Reset { zone: zone.name.clone() });
+            }
+        }
+        if passed > self.lasts {
+            return Err(RaplError::Missed { passed, lasts: self.lasts });
+        }
+        Ok(())
+    }
+
+    /// What was used from the beginning to `now`, for `operation_count` operations.
+    ///
+    /// # Errors
+    /// If a sample failed, a counter was reset, or a wrap may have been missed.
+    pub fn end(mut self, now: Nanos, operation_count: u64) -> Result<EnergyReport, RaplError> {
         self.sample(now);
-        if !self.is_sound {
-            return None;
+        if let Some(trouble) = self.trouble {
+            return Err(trouble);
         }
         let mut parts: BTreeMap<String, f64> = BTreeMap::new();
         for zone in &self.zones {
@@ -141,7 +206,7 @@ impl Rapl {
         let mut report = EnergyReport::of_parts(EnergySource::Meter, parts, time, operation_count);
         let total = self.total();
         report.watts_over_time = self.course.watts(now, total);
-        Some(report)
+        Ok(report)
     }
 
     fn total(&self) -> Picojoules {
@@ -155,8 +220,16 @@ const fn grown(before: u64, now: u64, range: u64) -> u64 {
     if now >= before { now - before } else { now + range.saturating_sub(before) }
 }
 
-fn number_in(file: &Path) -> Option<u64> {
-    fs::read_to_string(file).ok()?.trim().parse().ok()
+fn text_in(file: &Path) -> Result<String, RaplError> {
+    let unreadable = |message| RaplError::Unreadable { file: file.into(), message };
+    let text = fs::read_to_string(file).map_err(|error| unreadable(error.to_string()))?;
+    Ok(text.trim().to_owned())
+}
+
+fn number_in(file: &Path) -> Result<u64, RaplError> {
+    let unreadable =
+        |_| RaplError::Unreadable { file: file.into(), message: "it holds no number".into() };
+    text_in(file)?.parse().map_err(unreadable)
 }
 
 #[cfg(test)]
@@ -242,11 +315,15 @@ mod tests {
         let mut meter = Rapl::begin(root.path(), seconds(0)).unwrap();
         set(root.path(), "intel-rapl:0", 90_020_000_000);
         meter.look(seconds(1));
-        assert!(meter.clone().end(seconds(1), 0).is_some());
+        assert!(meter.clone().end(seconds(1), 0).is_ok());
         // After 20 J in a second, 172 kJ to the end of the counter and 3 J more in the next.
         set(root.path(), "intel-rapl:0", 3_000_000);
         meter.look(seconds(2));
-        assert!(meter.end(seconds(3), 0).is_none());
+        let trouble = meter.end(seconds(3), 0).unwrap_err();
+        assert_eq!(
+            trouble.to_string(),
+            "the counter of package-0 grew by more than 10 kW: it was reset"
+        );
     }
 
     #[test]
@@ -256,26 +333,35 @@ mod tests {
         assert_eq!(meter.interval(), seconds(1));
         // 262 kJ last 26 s at 10 kW.
         meter.look(seconds(20));
-        assert!(meter.clone().end(seconds(40), 0).is_some());
-        assert!(meter.end(seconds(60), 0).is_none());
+        assert!(meter.clone().end(seconds(40), 0).is_ok());
+        let trouble = meter.end(seconds(60), 0).unwrap_err().to_string();
+        assert!(trouble.starts_with("two samples of RAPL are 40"), "{trouble}");
     }
 
     #[test]
-    fn what_cannot_be_read_is_no_meter() {
-        assert!(Rapl::begin(Path::new("/no such folder"), Nanos::ZERO).is_none());
+    fn what_cannot_be_read_is_no_meter_and_says_why() {
+        let began = |root: &Path| Rapl::begin(root, Nanos::ZERO).map(|_| ()).unwrap_err();
+        let nowhere = Path::new("/no such folder");
+        assert_eq!(began(nowhere), RaplError::NoZone { root: nowhere.into() });
         let empty = tempfile::tempdir().unwrap();
-        assert!(Rapl::begin(empty.path(), Nanos::ZERO).is_none());
+        let said = began(empty.path()).to_string();
+        assert!(said.ends_with(" has no zone of RAPL"), "{said}");
         for broken in ["energy_uj", "max_energy_range_uj", "name"] {
             let root = machine();
-            fs::remove_file(root.path().join("intel-rapl:0:1").join(broken)).unwrap();
-            assert!(Rapl::begin(root.path(), Nanos::ZERO).is_none(), "{broken}");
+            let file = root.path().join("intel-rapl:0:1").join(broken);
+            fs::remove_file(&file).unwrap();
+            let said = began(root.path()).to_string();
+            assert!(said.starts_with(&format!("{}: ", file.display())), "{said}");
+            assert!(said.contains("only root may read it"), "{said}");
         }
         let root = machine();
         fs::write(root.path().join("intel-rapl:0/energy_uj"), "many\n").unwrap();
-        assert!(Rapl::begin(root.path(), Nanos::ZERO).is_none());
+        assert!(began(root.path()).to_string().contains("energy_uj: it holds no number"));
         let root = machine();
         let meter = Rapl::begin(root.path(), Nanos::ZERO).unwrap();
-        fs::remove_file(root.path().join("intel-rapl:0/energy_uj")).unwrap();
-        assert!(meter.end(seconds(1), 0).is_none(), "it went away");
+        let file = root.path().join("intel-rapl:0/energy_uj");
+        fs::remove_file(&file).unwrap();
+        let trouble = meter.end(seconds(1), 0).unwrap_err();
+        assert!(matches!(trouble, RaplError::Unreadable { file: of, .. } if of == file));
     }
 }

@@ -10,7 +10,8 @@
 //! 2. Samples are in the order of their times, no two at one time.
 //! 3. Nothing is made up: a gap in the run, a run that the samples do not cover, or a sample that is no
 //!    number is an error with its line. Watts over time are told in intervals as long as samples are apart.
-//! 4. The file is read line by line; of each sample 16 bytes are kept.
+//! 4. What is wrong in lines that are there before the run is told before it.
+//! 5. The file is read line by line; of each sample 16 bytes are kept.
 
 use nandu_base::{Nanos, Picojoules};
 use nandu_device::{EnergyReport, EnergySource, PowerCourse};
@@ -73,21 +74,36 @@ impl WallMeter {
     /// # Errors
     /// If it cannot be read, or what it holds is no course of power: with the line.
     pub fn read(file: &Path) -> Result<Self, MeterError> {
-        let name = file.display().to_string();
-        let wrong = |error: &dyn fmt::Display| MeterError { what: format!("{name}: {error}") };
-        let bytes = fs::metadata(file).map_err(|error| wrong(&error))?.len();
-        if bytes > FILE_BYTES_MAX {
-            return Err(wrong(&format!("has {bytes} bytes, must have at most {FILE_BYTES_MAX}")));
-        }
-        let file = File::open(file).map_err(|error| wrong(&error))?;
-        Self::parse(&name, BufReader::new(file))
+        let (name, text) = open(file)?;
+        Self::parse(&name, text)
+    }
+
+    /// Checks what lies in `file` before a run. The meter may be about to write it: there may be too few samples
+    /// yet, and a last line without an end.
+    ///
+    /// # Errors
+    /// If it is no file that can be read, or a line of it is no sample: with the line.
+    pub fn check(file: &Path) -> Result<(), MeterError> {
+        let (name, text) = open(file)?;
+        Self::samples_of(&name, text, true).map(|_| ())
     }
 
     /// What `text` holds; `name` names it in errors.
     ///
     /// # Errors
     /// As of [`Self::read`].
-    pub fn parse(name: &str, mut text: impl BufRead) -> Result<Self, MeterError> {
+    pub fn parse(name: &str, text: impl BufRead) -> Result<Self, MeterError> {
+        let meter = Self::samples_of(name, text, false)?;
+        if meter.samples.len() < 2 {
+            let count = meter.samples.len();
+            let what = format!("{name}: has {count} samples, a course of power needs two");
+            return Err(MeterError { what });
+        }
+        Ok(meter)
+    }
+
+    /// All samples, be they none; of a file that grows without what has no end yet.
+    fn samples_of(name: &str, mut text: impl BufRead, grows: bool) -> Result<Self, MeterError> {
         let mut meter = Self { name: name.into(), samples: Vec::new(), lines: Vec::new() };
         let mut may_be_head = true;
         let mut line = String::new();
@@ -99,6 +115,7 @@ impl WallMeter {
             match count as u64 {
                 0 => break,
                 LINE_BYTES_MAX => return Err(wrong("the line is too long")),
+                _ if grows && !line.ends_with('\n') => break,
                 _ => {}
             }
             let begin = if number == 1 { line.trim_start_matches(BYTE_ORDER_MARK) } else { &line };
@@ -111,11 +128,6 @@ impl WallMeter {
             }
             let sample = sample_of(sample).map_err(|what| wrong(&what))?;
             meter.push(sample, number).map_err(wrong)?;
-        }
-        if meter.samples.len() < 2 {
-            let count = meter.samples.len();
-            let what = format!("{name}: has {count} samples, a course of power needs two");
-            return Err(MeterError { what });
         }
         Ok(meter)
     }
@@ -218,6 +230,22 @@ impl WallMeter {
         let share = (seconds - from.seconds) / (to.seconds - from.seconds);
         from.watts + share * (to.watts - from.watts)
     }
+}
+
+/// The name of `file` for errors, and what lies in it.
+fn open(file: &Path) -> Result<(String, BufReader<File>), MeterError> {
+    let name = file.display().to_string();
+    let wrong = |error: &dyn fmt::Display| MeterError { what: format!("{name}: {error}") };
+    let facts = fs::metadata(file).map_err(|error| wrong(&error))?;
+    if !facts.is_file() {
+        return Err(wrong(&"is no file, but a folder or a device"));
+    }
+    if facts.len() > FILE_BYTES_MAX {
+        let bytes = facts.len();
+        return Err(wrong(&format!("has {bytes} bytes, must have at most {FILE_BYTES_MAX}")));
+    }
+    let text = File::open(file).map_err(|error| wrong(&error))?;
+    Ok((name, BufReader::new(text)))
 }
 
 /// The time and the watts of a line.
@@ -325,6 +353,26 @@ mod tests {
             let error = error_of(&format!("{good}{line}\n"));
             assert!(error.starts_with(said), "{line}: {error}");
         }
+    }
+
+    #[test]
+    fn what_is_wrong_before_the_run_is_told_before_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plug.csv");
+        let said = |text: &str| {
+            fs::write(&path, text).unwrap();
+            WallMeter::check(&path).map_err(|error| error.to_string())
+        };
+        for text in ["", "time,W\n", "0,50\n", "0,50\n1,51\n2,5", "0,50\n1,"] {
+            assert_eq!(said(text), Ok(()), "{text}");
+        }
+        for (text, line) in [("0;50\n", 1), ("time,W\n0,50\n1,hot\n2,50\n", 3), ("5,5\n4,5\n", 2)] {
+            let error = said(text).unwrap_err();
+            assert!(error.contains(&format!("plug.csv:{line}: ")), "{error}");
+        }
+        let error = WallMeter::check(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("is no file"), "{error}");
+        assert!(WallMeter::check(&folder.path().join("none.csv")).is_err());
     }
 
     #[test]

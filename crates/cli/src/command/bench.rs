@@ -252,7 +252,8 @@ impl RunArguments {
 
     /// Who looks at what the run costs.
     fn cost_watch(&self) -> Result<CostWatch, Failure> {
-        let watch = self.cost.watch(self.device.starts_with("sim:"))?;
+        let drives = std::iter::once(&self.device).chain(&self.log).cloned().collect();
+        let watch = self.cost.watch(drives)?;
         if let (Some(cores), Some(host)) = (self.cores, watch.host())
             && cores > host.power.core_count
         {

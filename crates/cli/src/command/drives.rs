@@ -5,7 +5,9 @@ use crate::failure::Failure;
 use clap::Args;
 use nandu_base::words::wrap;
 use nandu_base::{ByteCount, Nanos};
+use nandu_drives::price::{Price, Prices};
 use nandu_drives::profile::{Profile, ProfileError, ProfileFigure};
+use nandu_drives::wear::{Endurance, PartKind, WornParts};
 use nandu_nand::{ChipPreset, Timing, preset, presets};
 use nandu_probe::table::Table;
 use serde::Serialize;
@@ -44,11 +46,39 @@ struct Drive {
     capacity_bytes: u64,
     sector_bytes: u32,
     origin: String,
+    /// What a whole one costs; null if nobody said.
+    price: Option<Price>,
+    /// What of it wears; null where nothing does, and where nobody knows.
+    endurance: Option<Endures>,
+    /// Whether it is known how it wears, be it that it does not.
+    is_wear_known: bool,
+    /// Whether it says what it draws.
+    tells_energy: bool,
     figures: Vec<ProfileFigure>,
 }
 
+/// Parts of a drive that wear.
+#[derive(Serialize)]
+struct Endures {
+    part: &'static str,
+    count: u64,
+    cycles: u64,
+}
+
+impl Endures {
+    fn of(endurance: &Endurance) -> Option<Self> {
+        let Endurance::Worn(WornParts { kind, count, cycles }) = *endurance else { return None };
+        let part = match kind {
+            PartKind::EraseBlock { .. } => "erase_block",
+            PartKind::Line { .. } => "line",
+        };
+        Some(Self { part, count, cycles })
+    }
+}
+
 impl Drive {
-    fn of(profile: &Profile) -> Self {
+    fn of(profile: &Profile, prices: &Prices) -> Self {
+        let endurance = Endurance::of(profile);
         Self {
             address: profile.address(),
             title: profile.title.clone(),
@@ -57,8 +87,37 @@ impl Drive {
             capacity_bytes: profile.geometry.capacity().0,
             sector_bytes: profile.geometry.sector_bytes,
             origin: profile.origin.clone(),
+            price: prices.of(profile),
+            endurance: Endures::of(&endurance),
+            is_wear_known: endurance.is_known(),
+            tells_energy: profile.tells_energy(),
             figures: profile.figures(),
         }
+    }
+
+    /// What it costs, with the source, how it wears and whether it says what it draws, in words.
+    fn cost_lines(&self) -> [(&'static str, String, Option<&str>); 3] {
+        let price = match &self.price {
+            Some(price) => price.line(),
+            None => "not known; a file for --prices can say it".to_owned(),
+        };
+        let wear = match (&self.endurance, self.is_wear_known) {
+            (Some(Endures { part, count, cycles }), _) => {
+                let (what, done) = match *part {
+                    "line" => ("lines", "written"),
+                    _ => ("erase blocks", "erased"),
+                };
+                format!("{count} {what}, each {done} {cycles} times")
+            }
+            (None, true) => "does not wear by work".to_owned(),
+            (None, false) => "not known".to_owned(),
+        };
+        let power = match self.tells_energy {
+            true => "known, by the figures below",
+            false => "not known, so it tells no joules",
+        };
+        let source = self.price.as_ref().map(|price| price.source.as_str());
+        [("price", price, source), ("wear", wear, None), ("power", power.to_owned(), None)]
     }
 }
 
@@ -121,7 +180,8 @@ pub(crate) fn run(arguments: &DrivesArguments, context: &Context) -> Result<(), 
     }
     let loaded: Result<Vec<Profile>, _> =
         Profile::list().iter().map(|name| Profile::load(name)).collect();
-    let drives: Vec<Drive> = loaded?.iter().map(Drive::of).collect();
+    let prices = Prices::embedded();
+    let drives: Vec<Drive> = loaded?.iter().map(|profile| Drive::of(profile, &prices)).collect();
     let chips: Vec<Chip> = presets().iter().map(Chip::of).collect();
     if arguments.json {
         return output.json("drives", &DrivesAndChips { drives, chips });
@@ -176,7 +236,7 @@ fn run_one(name: &str, arguments: &DrivesArguments, context: &Context) -> Result
     if arguments.toml {
         return print_profile(&profile, arguments.json, context);
     }
-    let drive = Drive::of(&profile);
+    let drive = Drive::of(&profile, &Prices::embedded());
     if arguments.json { output.json("drives DRIVE", &drive) } else { show(&drive, context) }
 }
 
@@ -229,6 +289,12 @@ fn show(drive: &Drive, context: &Context) -> Result<(), Failure> {
         ("file", drive.origin.clone()),
     ] {
         output.line(&format!("  {name:<10}{value}"))?;
+    }
+    for (name, value, source) in drive.cost_lines() {
+        output.line(&format!("  {name:<10}{value}"))?;
+        for line in source.iter().flat_map(|source| wrap(source, output.text_width() - 6)) {
+            output.line(&format!("      {}", output.faint(&line)))?;
+        }
     }
     for figure in &drive.figures {
         output.line(&format!("\n  {} = {}", figure.path, output.strong(&figure.value)))?;

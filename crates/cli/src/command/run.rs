@@ -3,11 +3,13 @@
 use super::{command_line, outcome_text, parse_size};
 use crate::Context;
 use crate::failure::Failure;
+use crate::meter::MeterReport;
 use crate::output::complain;
 use crate::progress::Progress;
 use clap::Args;
 use nandu_base::ByteCount;
 use nandu_drives::target::{DEFAULT_SCRATCH_BYTES, OpenOptions, OpenTarget, Target, TargetError};
+use nandu_lab::kind::bench::LOCAL;
 use nandu_lab::{Experiment, LabError, LocalTarget, Outcome, RunOptions, write_report};
 use serde::Serialize;
 use std::cell::RefCell;
@@ -54,10 +56,20 @@ pub(crate) struct RunArguments {
     json: bool,
 }
 
+/// What an experiment gives as JSON.
+#[derive(Serialize)]
+struct RunReport {
+    #[serde(flatten)]
+    outcome: Outcome,
+    /// Of the command, where the experiment is of this machine.
+    #[serde(flatten)]
+    meter: MeterReport,
+}
+
 /// What several experiments give as JSON.
 #[derive(Serialize)]
-struct Outcomes {
-    outcomes: Vec<Outcome>,
+struct RunReports {
+    outcomes: Vec<RunReport>,
 }
 
 /// Runs the experiments and writes their report.
@@ -70,23 +82,27 @@ pub(crate) fn run(arguments: &RunArguments, context: &Context) -> Result<(), Fai
             arguments.dir.display()
         )));
     }
-    let mut outcomes = Vec::new();
+    let mut reports = Vec::new();
     for (index, experiment) in experiments.iter().enumerate() {
         if is_paper && !context.is_quiet {
             let (number, count) = (index + 1, experiments.len());
             complain(&format!("{} ({number} of {count})", experiment.name));
         }
-        let outcome = run_one(experiment, arguments, context)?;
+        let report = run_one(experiment, arguments, context)?;
         if !arguments.json {
-            outcome_text::print(&outcome, context)?;
+            outcome_text::print(&report.outcome, context)?;
+            if is_local(experiment) {
+                context.output.line("")?;
+                context.output.sentence(&report.meter.line())?;
+            }
         }
         if is_paper {
             write_report(&arguments.out.join(&experiment.name))?;
         }
-        outcomes.push(outcome);
+        reports.push(report);
     }
-    let last = outcomes.pop().expect("there is at least one experiment");
-    let name = if is_paper { &arguments.experiment } else { &last.experiment };
+    let last = reports.pop().expect("there is at least one experiment");
+    let name = if is_paper { &arguments.experiment } else { &last.outcome.experiment };
     let report = write_report(&arguments.out.join(name))?.path;
     if !arguments.json {
         let report = context.output.strong(&report.display().to_string());
@@ -95,8 +111,8 @@ pub(crate) fn run(arguments: &RunArguments, context: &Context) -> Result<(), Fai
     if !is_paper {
         return context.output.json("run", &last);
     }
-    outcomes.push(last);
-    context.output.json("run PAPER", &Outcomes { outcomes })
+    reports.push(last);
+    context.output.json("run PAPER", &RunReports { outcomes: reports })
 }
 
 /// The experiments that are named, and whether they are those of a paper.
@@ -138,8 +154,11 @@ fn run_one(
     experiment: &Experiment,
     arguments: &RunArguments,
     context: &Context,
-) -> Result<Outcome, Failure> {
+) -> Result<RunReport, Failure> {
     let mut progress = Progress::new(context, 1);
+    if is_local(experiment) {
+        progress.begin_meter();
+    }
     let trouble = RefCell::new(None);
     let mut options = RunOptions::new(&arguments.out);
     options.seed = arguments.seed;
@@ -148,13 +167,19 @@ fn run_one(
     options.local = Some(local_target(arguments, &progress, &trouble));
     let answer = nandu_lab::run(experiment, &options, &mut progress);
     drop(options);
+    let meter = progress.end_meter(None);
     drop(progress);
     let outcome = answer.map_err(|error| match (error, trouble.take()) {
         // The laboratory knows the message only; we know the kind of trouble, and so the exit code.
         (LabError::Step { .. }, Some(error)) => in_run(error.into()),
         (error, _) => error.into(),
     })?;
-    Ok(outcome)
+    Ok(RunReport { outcome, meter })
+}
+
+/// Whether an experiment measures this machine, too.
+fn is_local(experiment: &Experiment) -> bool {
+    experiment.measure.as_measurement().targets().iter().any(|target| target == LOCAL)
 }
 
 /// An interrupt while the scratch file was being filled, told as the run's.

@@ -9,10 +9,12 @@
 //!
 //! 1. Nothing is made up: what no model and no meter tells is absent, and `meter` is `none`.
 //! 2. Meters are for runs on this machine's clock; a simulated drive's time is its own.
-//! 3. Who is in `energy` is told beside it, and so is a processor that worked longer than the host's can.
+//! 3. Who is in `energy` is told beside it, and so is a processor that worked longer than the host's can. Of drives
+//!    all are in it or none: where one tells nothing, it is named.
 
 use super::Place;
 use crate::failure::Failure;
+use crate::meter::{MeterReport, RaplRun};
 use crate::output::Output;
 use crate::stopwatch::{Stopwatch, unix_seconds};
 use clap::Args;
@@ -22,7 +24,7 @@ use nandu_device::{Counters, EnergyParts, EnergyReport};
 use nandu_drives::file::cpu_time;
 use nandu_drives::price::Prices;
 use nandu_drives::worth::{Used, Worth};
-use nandu_energy::{Host, MeterError, ProcessorUse, Rapl, WallMeter, rapl};
+use nandu_energy::{Host, MeterError, ProcessorUse, WallMeter};
 use nandu_lab::outcome::DriveWorth;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -47,12 +49,14 @@ pub(super) struct CostWatch {
     file: Option<PathBuf>,
     prices: Prices,
     is_virtual: bool,
+    /// Where the data lie, and the log if that lies elsewhere.
+    drives: Vec<String>,
 }
 
 /// A run under way.
 pub(super) struct CostRun<'a> {
     watch: &'a CostWatch,
-    rapl: Option<Rapl>,
+    rapl: Option<RaplRun>,
     stopwatch: Stopwatch,
     began_at: f64,
     processor_before: Nanos,
@@ -67,38 +71,34 @@ pub(super) struct Cost {
     host: Option<String>,
     /// Whose joules are in `energy`: `drives`, `host`.
     energy_of: Vec<&'static str>,
+    /// Drives that tell no joules; where there is one, `energy` has no drive's.
+    energy_without: Vec<String>,
     /// Where the model of the host does not fit what ran: how, and what was counted.
     host_note: Option<String>,
-    /// What a meter told.
+    /// What a meter told, or why there is none.
+    #[serde(flatten)]
     meter: MeterReport,
     /// What a simulated drive did for its money, and how long it would last.
     worth: Option<Worth>,
     /// Why a meter told nothing that should have.
     #[serde(skip)]
     trouble: Option<MeterError>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum MeterReport {
-    Told(Box<EnergyReport>),
-    Nothing(&'static str),
+    #[serde(skip)]
+    is_virtual: bool,
 }
 
 impl CostArguments {
-    /// Who looks, on a simulated drive or on this machine's.
-    pub(super) fn watch(&self, is_virtual: bool) -> Result<CostWatch, Failure> {
+    /// Who looks at what `drives` cost, simulated ones or this machine's: that of the data, and of the log.
+    pub(super) fn watch(&self, drives: Vec<String>) -> Result<CostWatch, Failure> {
+        let is_virtual = drives.first().is_some_and(|drive| drive.starts_with("sim:"));
         if let (Some(file), true) = (&self.meter, is_virtual) {
             let file = file.display();
             let what =
                 format!("--meter {file}: no meter sees a simulated drive, whose time is its own");
             return Err(Failure::input(what));
         }
-        if let Some(file) = self.meter.as_deref().filter(|file| !file.is_file()) {
-            return Err(Failure::input(format!(
-                "--meter {}: there is no such file",
-                file.display()
-            )));
+        if let Some(file) = &self.meter {
+            WallMeter::check(file).map_err(|error| wrong("--meter", &error))?;
         }
         if let (Some(file), false) = (&self.prices, is_virtual) {
             let file = file.display();
@@ -111,7 +111,7 @@ impl CostArguments {
             Some(file) => Prices::with_file(file)?,
             None => Prices::embedded(),
         };
-        Ok(CostWatch { host, file: self.meter.clone(), prices, is_virtual })
+        Ok(CostWatch { host, file: self.meter.clone(), prices, is_virtual, drives })
     }
 }
 
@@ -126,7 +126,7 @@ impl CostWatch {
         let meters = !self.is_virtual && self.file.is_none();
         CostRun {
             watch: self,
-            rapl: meters.then(|| Rapl::begin(Path::new(rapl::ROOT), Nanos::ZERO)).flatten(),
+            rapl: meters.then(RaplRun::begin),
             stopwatch: Stopwatch::start(),
             began_at: unix_seconds(),
             processor_before: cpu_time().total(),
@@ -138,9 +138,8 @@ impl CostWatch {
 impl CostRun<'_> {
     /// Lets meters take their samples, if it is time for one.
     pub(super) fn look(&mut self) {
-        let now = Nanos(self.stopwatch.nanos());
         if let Some(rapl) = &mut self.rapl {
-            rapl.look(now);
+            rapl.look();
         }
     }
 
@@ -163,18 +162,27 @@ impl CostRun<'_> {
             host_note = too_busy(host, drives.seconds, busy);
             outcome.energy = Some(host.with_drives(drives, ProcessorUse { busy }, count));
         }
-        let (told, trouble) = match &self.watch.file {
-            Some(file) => match self.read(file, now, count) {
-                Ok(report) => (Some(report), None),
-                Err(trouble) => (None, Some(trouble)),
-            },
-            None => (self.rapl.take().and_then(|rapl| rapl.end(now, count)), None),
+        let (meter, trouble) = match (&self.watch.file, self.rapl.take()) {
+            (Some(file), _) => {
+                let told = self.read(file, now, count);
+                let trouble = told.as_ref().err().cloned();
+                (MeterReport::of(told), trouble)
+            }
+            (None, Some(rapl)) => (rapl.end(Some(count)), None),
+            (None, None) => (MeterReport::of_simulated(), None),
         };
-        let meter =
-            told.map_or(MeterReport::Nothing("none"), |report| MeterReport::Told(Box::new(report)));
         let host = self.watch.host.as_ref().map(|host| host.name.clone());
         let worth = self.worth(outcome, place);
-        Cost { host, energy_of, host_note, meter, worth, trouble }
+        let (energy_without, is_virtual) = (self.silent(place), self.watch.is_virtual);
+        Cost { host, energy_of, energy_without, host_note, meter, worth, trouble, is_virtual }
+    }
+
+    /// The drives that tell no joules.
+    fn silent(&self, place: &Place) -> Vec<String> {
+        let (data, log) = place.database().read().engine().device_counters();
+        let tells = std::iter::once(data).chain(log).map(|counters| counters.energy.is_some());
+        let drives = self.watch.drives.iter().zip(tells);
+        drives.filter(|(_, tells)| !tells).map(|(drive, _)| drive.clone()).collect()
     }
 
     fn worth(&self, outcome: &Outcome, place: &Place) -> Option<Worth> {
@@ -194,18 +202,27 @@ impl CostRun<'_> {
 impl Cost {
     /// Tells what the run cost, a line for each who told it.
     pub(super) fn tell(&self, outcome: &Outcome, output: &Output) -> Result<(), Failure> {
-        if let Some(energy) = &outcome.energy {
-            let without = match self.energy_of.contains(&"drives") {
-                true => "",
-                false => "; the drive, which tells nothing, is not in it",
-            };
-            output.sentence(&format!("energy, {}{without}", energy.line()))?;
+        let silent = self.energy_without.iter().map(|drive| drive.escape_debug().to_string());
+        let silent = silent.collect::<Vec<_>>().join(" and ");
+        let tells = if self.energy_without.len() == 1 { "tells" } else { "tell" };
+        match &outcome.energy {
+            Some(energy) if silent.is_empty() => {
+                output.sentence(&format!("energy, {}", energy.line()))?;
+            }
+            Some(energy) => output.sentence(&format!(
+                "energy, {}; no drive is in it, since {silent} {tells} nothing",
+                energy.line()
+            ))?,
+            None if self.is_virtual => {
+                output.sentence(&format!("energy: none, {silent} {tells} nothing"))?;
+            }
+            None => {}
         }
         if let Some(note) = &self.host_note {
             output.line(&format!("energy of the host: {note}"))?;
         }
-        if let MeterReport::Told(energy) = &self.meter {
-            output.sentence(&format!("energy, {}", energy.line()))?;
+        if !self.is_virtual && self.trouble.is_none() {
+            output.sentence(&self.meter.line())?;
         }
         match self.worth.as_ref().and_then(Worth::line) {
             Some(line) => output.sentence(&format!("worth: {line}")),
@@ -220,10 +237,12 @@ impl Cost {
 
     /// What a meter told.
     pub(super) fn meter(&self) -> Option<&EnergyReport> {
-        match &self.meter {
-            MeterReport::Told(energy) => Some(energy),
-            MeterReport::Nothing(_) => None,
-        }
+        self.meter.energy()
+    }
+
+    /// The drives that tell no joules.
+    pub(super) fn silent_drives(&self) -> &[String] {
+        &self.energy_without
     }
 
     /// Whether the meter told what it should.

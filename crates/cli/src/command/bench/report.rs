@@ -71,6 +71,8 @@ fn outcome_of(report: &YcsbReport<'_>) -> Outcome {
         published: Vec::new(),
         notes: Vec::new(),
         energy: report.outcome.energy.iter().chain(report.cost.meter()).map(energy_of).collect(),
+        drive_energy: Vec::new(),
+        silent_drives: report.cost.silent_drives().to_vec(),
         worth: report.cost.worth(report.device).into_iter().collect(),
     }
 }

@@ -47,10 +47,15 @@ pub(super) fn measure(
     if let Some(energy) = before.energy {
         log.begin(wall_before, energy.total());
     }
+    if matches!(open.description, TargetDescription::Real { .. }) {
+        progress.begin_meter();
+    }
     let measured = do_work(open.device_mut(), (&work, &log), progress)?;
     let cpu_spent = cpu_time().since(cpu_before).total();
     let ended_at = open.device().now();
     let after = open.device().counters();
+    let request_count = after.request_count() - before.request_count();
+    let meter = progress.end_meter(Some(request_count));
     let energy = energy_since(&before, &after, (wall_before, ended_at), &log);
     let wall_spent = ended_at.saturating_sub(wall_before);
     let Measured { results, bursts, endurance, steady_state, streams } = measured;
@@ -64,14 +69,8 @@ pub(super) fn measure(
         TargetDescription::Simulated(profile) => Some(profile.title.clone()),
         TargetDescription::Real { .. } => None,
     };
-    let worth = match &open.description {
-        TargetDescription::Simulated(profile) => {
-            let (time, count) = (wall_spent, after.request_count() - before.request_count());
-            let used = Used::between(profile, (&before, &after), time, count);
-            Some(Worth::of(profile, &Prices::embedded(), &used))
-        }
-        TargetDescription::Real { .. } => None,
-    };
+    let used = ((&before, &after), wall_spent, request_count);
+    let worth = worth_of(&open.description, used);
     let mut input = DiagnosisInput::new(&info, &judged);
     input.steady_state = steady_state.as_ref().map(|steady| &steady.state);
     if let TargetDescription::Simulated(profile) = &open.description {
@@ -102,6 +101,7 @@ pub(super) fn measure(
         steady_state,
         inside: open.inside().and_then(|inside| InsideReport::of(&inside, ended_at)),
         energy,
+        meter,
         worth,
         findings,
         notes,
@@ -120,6 +120,16 @@ fn energy_since(
     let mut report = EnergyReport::of_model(&used, to.saturating_sub(from), request_count);
     report.watts_over_time = log.end(to, after.energy?.total());
     Some(report)
+}
+
+/// What a simulated drive did for its money between two readings.
+fn worth_of(
+    description: &TargetDescription,
+    (readings, time, request_count): ((&Counters, &Counters), Nanos, u64),
+) -> Option<Worth> {
+    let TargetDescription::Simulated(profile) = description else { return None };
+    let used = Used::between(profile, readings, time, request_count);
+    Some(Worth::of(profile, &Prices::embedded(), &used))
 }
 
 fn do_work(

@@ -4,6 +4,7 @@ use super::inside::InsideReport;
 use super::steady_state::SteadyStateReport;
 use crate::Context;
 use crate::failure::Failure;
+use crate::meter::MeterReport;
 use nandu_base::Nanos;
 use nandu_base::units::three_digits;
 use nandu_base::words::wrap;
@@ -43,6 +44,9 @@ pub(super) struct ProbeReport {
     pub(super) steady_state: Option<SteadyStateReport>,
     /// What the device used, where it says so, preparations included.
     pub(super) energy: Option<EnergyReport>,
+    /// What a meter of this machine told, or why there is none.
+    #[serde(flatten)]
+    pub(super) meter: MeterReport,
     /// Of a simulated drive only: what it did for its money, and how long it would last, preparations included.
     pub(super) worth: Option<Worth>,
     /// Of a simulated solid-state drive only.
@@ -93,8 +97,9 @@ pub(super) fn print(report: &ProbeReport, context: &Context) -> Result<(), Failu
 
 fn print_costs(report: &ProbeReport, context: &Context) -> Result<(), Failure> {
     let energy = report.energy.iter().map(|energy| format!("energy, {}", energy.line()));
+    let meter = report.machine.iter().map(|_| report.meter.line());
     let worth = report.worth.as_ref().and_then(Worth::line);
-    for line in energy.chain(worth.map(|line| format!("worth: {line}"))) {
+    for line in energy.chain(meter).chain(worth.map(|line| format!("worth: {line}"))) {
         context.output.line("")?;
         context.output.sentence(&line)?;
     }
