@@ -213,6 +213,12 @@ impl OutputFiles {
     /// Checks before a long measurement that a file can be written where the user wants it, and that
     /// nothing is lost by it.
     pub(crate) fn check(self, path: &Path) -> Result<(), Failure> {
+        // Who writes to standard output by this name does not ask.
+        if path == Path::new("-") {
+            return Err(Failure::input(
+                "-: name a file; standard output is /dev/stdout here, and a file of this name ./-",
+            ));
+        }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
             return Err(Failure::input(format!(
@@ -380,6 +386,7 @@ mod tests {
             assert!(files.check(&directory.path().join("x.json")).is_ok());
             assert!(files.check(&directory.path().join("no/x.json")).is_err());
             assert!(files.check(directory.path()).is_err());
+            assert!(files.check(Path::new("-")).is_err());
         }
     }
 

@@ -125,6 +125,20 @@ impl Probe {
         Ok(())
     }
 
+    /// Measures how lists of neighbours are looked up and told, where the processor counts for records of
+    /// so many bytes.
+    pub(super) fn measure_lookups(
+        &mut self,
+        record_bytes: usize,
+        context: &Context,
+    ) -> Result<(), Failure> {
+        for (_, processor) in self.processors.iter_mut().filter(|(bytes, _)| *bytes == record_bytes)
+        {
+            *processor = processor::with_lookups(*processor, context)?;
+        }
+        Ok(())
+    }
+
     /// What was predicted beside what it took.
     pub(super) fn prediction(&self, foreseen: Foreseen, taken: Taken) -> Prediction {
         let device = self.device().to_owned();

@@ -6,6 +6,7 @@
 //!                      ─► a record of a merge ─────┼─► Processor ──► Work of a phase ──► nanoseconds
 //!   rehearsal, 12 runs ─► a record of a merge ─────┘     a line in the logarithm of the runs
 //!   rehearsal of a walk ─► an element that a ranking goes past in memory
+//!   rehearsal of lookups ─► a list of a search, a neighbour, one held against levels
 //! ```
 //!
 //! 1. Time is what the clock that is given says; nothing else of the machine is looked at.
@@ -15,6 +16,7 @@
 //! 4. Nothing is known of the records that will be sorted: random ones are no longer or shorter work than
 //!    others by much, but where nearly all keys are alike.
 
+use crate::graph::Lookups;
 use crate::list_ranking::Division;
 use crate::sort::bytes::{ByteSorter, KeyKind, KeyLayout, sorted_bytes};
 use crate::{ExternalError, Grant, Settings, Store};
@@ -35,6 +37,8 @@ const BLOCK_BYTES: u32 = 64 << 10;
 /// Pieces into which a sort divides memory of so much, and blocks by which it writes.
 const PIECE_COUNT: u64 = 3;
 const WRITE_BLOCKS: u64 = 5;
+/// Memory of a rehearsal of lookups, more than its streams and levels take.
+const LOOKUP_BLOCKS: u64 = 64;
 /// Bytes that are put in or taken out between two looks at the clock.
 const BATCH_BYTES: usize = 256 << 10;
 const KEY_BYTES_MAX: usize = 8;
@@ -50,6 +54,12 @@ pub struct Work {
     pub merged_levels: f64,
     /// Elements of a list that a walk in memory goes past.
     pub walked_count: u64,
+    /// Lists of neighbours that are looked up.
+    pub list_count: u64,
+    /// Neighbours that are read from them.
+    pub neighbour_count: u64,
+    /// Sorted neighbours that are held against two levels.
+    pub told_count: u64,
     /// Bytes that come from a file.
     pub read_bytes: u64,
     /// Bytes that go to one.
@@ -67,6 +77,12 @@ pub struct Processor {
     pub level_ps: f64,
     /// An element that a walk goes past, where that was measured.
     pub walked_ps: f64,
+    /// A list that is looked up, where that was measured.
+    pub list_ps: f64,
+    /// A neighbour that is read from one, where that was measured.
+    pub neighbour_ps: f64,
+    /// A neighbour that is held against two levels, where that was measured.
+    pub told_ps: f64,
     /// A byte that is read from a file in the system's memory.
     pub read_byte_ps: f64,
     /// A byte that is written to such a file.
@@ -87,6 +103,18 @@ impl Work {
         Self { walked_count: count, ..Self::default() }
     }
 
+    /// So many lists are looked up, which have so many neighbours together.
+    #[must_use]
+    pub fn looked_up(list_count: u64, neighbour_count: u64) -> Self {
+        Self { list_count, neighbour_count, ..Self::default() }
+    }
+
+    /// So many sorted neighbours are held against two levels.
+    #[must_use]
+    pub fn told(count: u64) -> Self {
+        Self { told_count: count, ..Self::default() }
+    }
+
     /// What both are together.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
@@ -95,6 +123,9 @@ impl Work {
             merged_count: self.merged_count.saturating_add(other.merged_count),
             merged_levels: self.merged_levels + other.merged_levels,
             walked_count: self.walked_count.saturating_add(other.walked_count),
+            list_count: self.list_count.saturating_add(other.list_count),
+            neighbour_count: self.neighbour_count.saturating_add(other.neighbour_count),
+            told_count: self.told_count.saturating_add(other.told_count),
             read_bytes: self.read_bytes.saturating_add(other.read_bytes),
             written_bytes: self.written_bytes.saturating_add(other.written_bytes),
         }
@@ -125,9 +156,7 @@ impl Processor {
             put_in_ps: f64::midpoint(few.put_in_ps, many.put_in_ps),
             merged_ps: (few.merged_ps - level_ps * few_levels).max(0.0),
             level_ps,
-            walked_ps: 0.0,
-            read_byte_ps: 0.0,
-            written_byte_ps: 0.0,
+            ..Self::default()
         })
     }
 
@@ -146,6 +175,23 @@ impl Processor {
         Ok(Self { walked_ps: division.rehearse_walk(store, count, clock)?, ..self })
     }
 
+    /// The same with lists of neighbours that a search of Munagala and Ranade looks up and with neighbours
+    /// that it holds against two levels, measured by `clock` over others in memory.
+    ///
+    /// # Errors
+    /// If `stop` is set.
+    pub fn with_lookups(
+        self,
+        clock: &dyn Fn() -> Nanos,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Self, ExternalError> {
+        let grant = Grant::new(LOOKUP_BLOCKS * u64::from(BLOCK_BYTES));
+        let settings = Settings { block_bytes: BLOCK_BYTES, in_flight: 4 };
+        let store = Store::stoppable(&[in_memory()?], settings, grant, Arc::clone(stop))?;
+        let Lookups { list_ps, neighbour_ps, told_ps } = Lookups::measure(&store, clock)?;
+        Ok(Self { list_ps, neighbour_ps, told_ps, ..self })
+    }
+
     /// How long it takes for that.
     #[must_use]
     #[allow(
@@ -158,6 +204,9 @@ impl Processor {
             + self.merged_ps * work.merged_count as f64
             + self.level_ps * work.merged_levels
             + self.walked_ps * work.walked_count as f64
+            + self.list_ps * work.list_count as f64
+            + self.neighbour_ps * work.neighbour_count as f64
+            + self.told_ps * work.told_count as f64
             + self.read_byte_ps * work.read_bytes as f64
             + self.written_byte_ps * work.written_bytes as f64;
         (picoseconds / 1e3).round() as u64
@@ -282,6 +331,9 @@ mod tests {
             merged_ps: 20_000.0,
             level_ps: 5000.0,
             walked_ps: 150_000.0,
+            list_ps: 60_000.0,
+            neighbour_ps: 7000.0,
+            told_ps: 11_000.0,
             read_byte_ps: 100.0,
             written_byte_ps: 500.0,
         };
@@ -292,6 +344,9 @@ mod tests {
         assert_eq!(processor.time_ns(&put_in.and(merged)), 30_000 + 1600 + 48_000);
         let walked = Work::walked(1000).and(Work::walked(200));
         assert_eq!(processor.time_ns(&walked), 1200 * 150);
+        let looked_up = Work::looked_up(100, 800).and(Work::looked_up(10, 20));
+        assert_eq!(processor.time_ns(&looked_up), 110 * 60 + 820 * 7);
+        assert_eq!(processor.time_ns(&Work::told(30).and(Work::told(3))), 33 * 11);
     }
 
     #[test]
@@ -299,6 +354,19 @@ mod tests {
         let stop = Arc::new(AtomicBool::new(false));
         stop.store(true, Ordering::Relaxed);
         let stopped = Processor::measure(16, &|| Nanos(0), &stop);
+        assert_eq!(stopped, Err(ExternalError::Cancelled));
+    }
+
+    #[test]
+    fn lookups_are_measured_beside_what_is_known() {
+        let sorting = Processor { put_in_ps: 7.0, walked_ps: 3.0, ..Processor::default() };
+        let processor = sorting.with_lookups(&ticking_clock(), &Arc::default()).unwrap();
+        assert!(processor.neighbour_ps > 900.0 && processor.told_ps > 900.0, "{processor:?}");
+        assert_eq!(
+            Processor { neighbour_ps: 0.0, told_ps: 0.0, list_ps: 0.0, ..processor },
+            sorting
+        );
+        let stopped = sorting.with_lookups(&|| Nanos(0), &Arc::new(AtomicBool::new(true)));
         assert_eq!(stopped, Err(ExternalError::Cancelled));
     }
 

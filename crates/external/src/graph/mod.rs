@@ -14,12 +14,14 @@ mod clustering;
 pub mod edge_list;
 mod generate;
 mod level;
+mod lookups;
 mod mm_bfs;
 mod mr_bfs;
 
 pub use clustering::{Clustering, ClusteringKind, ClusteringSettings, KeptClustering};
 pub(crate) use clustering::{ClusteringDivision, Entry, Span, Target, Waiting};
 pub use generate::{EdgeStream, GraphClass};
+pub(crate) use lookups::Lookups;
 pub(crate) use mm_bfs::{Held, Loaded, Memories, RUN_COUNT_MAX};
 pub use mm_bfs::{MmBfs, MmSettings, PoolCounts, PoolSettings, best_cluster_nodes, mm_bfs};
 pub(crate) use mr_bfs::searching_sort_bytes;

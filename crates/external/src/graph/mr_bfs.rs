@@ -102,21 +102,11 @@ fn search(
         let level = current.stream()?.map(|node| (node, 1));
         sorter.push_all(edges.gather(nodes.gather(level)))?;
         let mut neighbours = sorter.finish()?;
-        let (mut current_ahead, mut before_ahead) =
-            (current.stream()?.ahead(), before.stream()?.ahead());
-        let mut last = None;
-        while let Some(node) = neighbours.next_record()? {
-            let is_known = last == Some(node)
-                || contains(&mut current_ahead, node)?
-                || contains(&mut before_ahead, node)?;
-            last = Some(node);
-            if !is_known {
-                next.push(node)?;
-                visit(node, found.level_count)?;
-                found.node_count += 1;
-            }
-        }
-        drop((current_ahead, before_ahead));
+        let level = found.level_count;
+        found.node_count +=
+            tell_new(&mut neighbours, (&current, &before), &mut next, &mut |node| {
+                visit(node, level)
+            })?;
         sorter = neighbours.into_sorter();
         next.settle()?;
         if next.is_empty() {
@@ -127,6 +117,31 @@ fn search(
         std::mem::swap(&mut before, &mut current);
         std::mem::swap(&mut current, &mut next);
     }
+}
+
+/// Tells of each of the ascending `neighbours` that is in neither of two levels, once, and has `next` have
+/// it; how many those are.
+pub(super) fn tell_new<S: RecordStream<Record = u64>>(
+    neighbours: &mut S,
+    (current, before): (&Level<u64>, &Level<u64>),
+    next: &mut Level<u64>,
+    tell: &mut dyn FnMut(u64) -> Result<(), ExternalError>,
+) -> Result<u64, ExternalError> {
+    let (mut current_ahead, mut before_ahead) =
+        (current.stream()?.ahead(), before.stream()?.ahead());
+    let (mut last, mut told_count) = (None, 0);
+    while let Some(node) = neighbours.next_record()? {
+        let is_known = last == Some(node)
+            || contains(&mut current_ahead, node)?
+            || contains(&mut before_ahead, node)?;
+        last = Some(node);
+        if !is_known {
+            next.push(node)?;
+            tell(node)?;
+            told_count += 1;
+        }
+    }
+    Ok(told_count)
 }
 
 /// Whether an ascending stream has a node; those before it are passed over.

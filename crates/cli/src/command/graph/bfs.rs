@@ -340,7 +340,7 @@ fn find(
     };
     let clustering = work.taken_since(begin);
     if let Some(foresight) = &mut foresight {
-        work.say(foresight.foresee_search(&work.stores.0, of_graph)?, context)?;
+        work.say(foresight.foresee_search(&work.stores.0, of_graph, context)?, context)?;
     }
     let begin = work.at();
     let (bfs, levels, searching, clusters) = work.search(ground, built.node_count)?;

@@ -3,6 +3,7 @@
 //!
 //! 1. Of levels nothing is known before they are searched: how many are assumed, and why, is told.
 
+use crate::Context;
 use crate::command::prediction::{Beside, Foreseen, Probe, Taken};
 use crate::failure::Failure;
 use nandu_base::Rng;
@@ -94,7 +95,11 @@ impl Foresight {
         &mut self,
         store: &Store,
         of_graph: (u64, u64),
+        context: &Context,
     ) -> Result<String, Failure> {
+        if self.clustered.is_none() {
+            self.probe.measure_lookups(NODE_BYTES, context)?;
+        }
         let (bytes, assumed) = (store.grant().free_bytes(), self.assumed);
         let mut rng = Rng::new(1);
         let searching = match &self.clustered {

@@ -1,5 +1,5 @@
 //! What the processor takes for records that are sorted, measured before any is: others in memory, a walk
-//! over another list, and a file without a name where the output will be.
+//! over another list, lookups of other lists of neighbours, and a file without a name where the output will be.
 
 use crate::Context;
 use crate::failure::Failure;
@@ -47,6 +47,15 @@ pub(super) fn with_walk(
 ) -> Result<Processor, ExternalError> {
     let watch = Stopwatch::start();
     processor.with_walk(walk, &|| Nanos(watch.nanos()))
+}
+
+/// The same with lists of neighbours that a search looks up, measured in a fraction of a second.
+pub(super) fn with_lookups(
+    processor: Processor,
+    context: &Context,
+) -> Result<Processor, ExternalError> {
+    let watch = Stopwatch::start();
+    processor.with_lookups(&|| Nanos(watch.nanos()), &context.interrupt.flag())
 }
 
 /// What a byte takes in the shortest of some times; `None` where a file cannot be made or used.

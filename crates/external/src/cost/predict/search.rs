@@ -160,7 +160,7 @@ pub fn search(
         let neighbours = rounded(level.neighbours);
         let (sort, runs) = Sort::begin::<u64>(&mut pen, neighbours, sort_bytes)?;
         pen.flow(&mut readings, vec![runs], rng)?;
-        pen.end_phase(sort.put_in());
+        pen.end_phase(sort.put_in().and(Work::looked_up(rounded(level.nodes), neighbours)));
         let (sorted, merging) = sort.finish(&mut pen, rng)?;
         let known = before.into_iter().chain(current).map(Writing::read);
         let mut readings: Vec<_> = known.chain([sorted]).collect();
@@ -170,7 +170,7 @@ pub fn search(
             false => None,
         };
         pen.flow(&mut readings, next.into_iter().collect(), rng)?;
-        pen.end_phase(merging);
+        pen.end_phase(merging.and(Work::told(neighbours)));
         (before, current) = (current, next);
     }
     Ok(())
@@ -223,6 +223,8 @@ pub(super) fn touched(blocks: u64, probability: f64, pieces: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cost::Access;
+    use crate::testing::store_with;
 
     #[test]
     fn a_random_graph_has_levels_that_reach_its_largest_part() {
@@ -241,6 +243,31 @@ mod tests {
         }
         assert_eq!(AssumedLevels::Random.level_count(1_000_000, 4_000_000), 11);
         assert_eq!(AssumedLevels::Random.level_count(1, 0), 1);
+    }
+
+    /// What all phases say of lists and levels.
+    #[derive(Default)]
+    struct Lists(Work);
+
+    impl Requests for Lists {
+        fn note(&mut self, _: &Access) {}
+
+        fn end_phase(&mut self, work: Work) {
+            assert!(work.told_count == 0 || work.list_count == 0, "first looked up, then told");
+            self.0 = self.0.and(work);
+        }
+    }
+
+    #[test]
+    fn each_node_is_looked_up_once_and_each_neighbour_is_told() {
+        let store = store_with(4096, 1, 1, 1 << 20);
+        let mut lists = Lists::default();
+        let of_graph = (10_000, 40_000);
+        let even = AssumedLevels::Even(8);
+        search(&store, of_graph, even, 1 << 20, (&mut Rng::new(1), &mut lists)).unwrap();
+        let Lists(work) = lists;
+        assert_eq!((work.list_count, work.neighbour_count), (10_000, 80_000));
+        assert_eq!((work.told_count, work.put_in_count), (80_000, 80_000));
     }
 
     #[test]
