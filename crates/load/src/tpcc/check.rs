@@ -143,6 +143,9 @@ pub fn check(tables: &Tables) -> Result<TpccCheck, StorageError> {
         check.compare(8, is_right, || format!("warehouse {id}: {paid} and {by_history}"));
     }
     payments.tell_left(&mut check);
+    if check.warehouse_count == 0 {
+        check.compare(1, false, || "there is no warehouse".to_owned());
+    }
     Ok(check)
 }
 

@@ -327,4 +327,9 @@ fn rows_that_are_lost_are_found_by_those_that_name_them() {
     assert_eq!(broken, [(8, 1), (9, 10), (10, customers)]);
     let broken = broken_by(database, |write| delete(write, TpccTable::Customer, &[1, 1, 7]));
     assert!(broken.contains(&(10, 1)) && broken.contains(&(12, 1)), "{broken:?}");
+    let broken = broken_by(database, |write| {
+        delete(write, TpccTable::Warehouse, &[1]);
+        delete(write, TpccTable::Warehouse, &[2]);
+    });
+    assert_eq!(broken, [(1, 1), (8, 2), (9, 20), (10, 2 * customers)]);
 }
