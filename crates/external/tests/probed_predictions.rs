@@ -1,5 +1,5 @@
 //! Times that are predicted from a probe of a drive alone, as `nandu probe --profile` writes it, beside what
-//! algorithms then take on that drive: a part of what `examples/predictions.rs` tells of more drives.
+//! algorithms then take on that drive: a part of what `nandu run s002/predictions` tells of more drives.
 //!
 //! 1. The drive is probed first and used afterwards, with all that a probe left in it.
 //! 2. Nothing of an algorithm is known but the number of records and its memory.

@@ -1,5 +1,5 @@
 //! Which blocks suit a search tree on which drive, and what not knowing them costs, as S002 chapter 5 asks:
-//! a small part of what `examples/search_trees.rs` tells.
+//! a small part of what `nandu run s002/search-trees` tells.
 //!
 //! 1. On flash and storage-class memory small blocks are best, and large ones cost more. A disk hardly cares;
 //!    it is not here, since so little lies in its buffer.

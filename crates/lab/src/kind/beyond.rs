@@ -9,11 +9,13 @@ use super::drive::{DriveVariant, Drives};
 use super::site::{cancelled, fill};
 use crate::error::LabError;
 use nandu_base::{ByteCount, Rng};
-use nandu_device::{Device, MeteredDevice, OneClock};
+use nandu_device::{Device, Geometry, MemoryConfig, MemoryDevice, MeteredDevice, OneClock};
 use nandu_drives::profile::SimOptions;
 use nandu_external::{ExternalError, Io, on_one_clock};
 use nandu_storage::Volume;
 use nandu_storage::volume::DeviceVolume;
+#[cfg(test)]
+use std::collections::BTreeMap;
 
 /// Checks that there are drives, and that each can be scaled to `capacity`.
 pub(super) fn check_drives(drives: &Drives, capacity: ByteCount) -> Result<(), String> {
@@ -80,12 +82,58 @@ pub(super) fn volumes_of(
     Ok(on_one_clock(volumes))
 }
 
+/// A device that gets a volume.
+pub(super) fn on_device(step: &str, device: Box<dyn Device + Send>) -> Result<Io, LabError> {
+    let volume = DeviceVolume::format(device).map_err(|error| LabError::step(step, &error))?;
+    Ok(on_one_clock(vec![Box::new(volume)]).swap_remove(0))
+}
+
+/// A volume in memory, for what is counted only.
+pub(super) fn memory(capacity: ByteCount) -> Result<Io, ExternalError> {
+    let geometry = Geometry { sector_bytes: 512, sector_count: capacity.0 / 512 };
+    let device = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
+    let volume = DeviceVolume::format(Box::new(device))?;
+    Ok(on_one_clock(vec![Box::new(volume)]).swap_remove(0))
+}
+
 /// What went wrong in a step, or that the run was to stop.
 pub(super) fn outcome_of<T>(step: &str, result: Result<T, ExternalError>) -> Result<T, LabError> {
     result.map_err(|error| match error {
         ExternalError::Cancelled => cancelled(),
         error => LabError::step(step, &error),
     })
+}
+
+/// What a step of a kind in a test gives: the value of each series at a place.
+#[cfg(test)]
+pub(super) fn values_of(
+    kind: &dyn super::Measurement,
+    step: usize,
+    at: f64,
+) -> BTreeMap<String, f64> {
+    let mut bench = Bench {
+        seed: 1,
+        local: None,
+        local_subject: None,
+        observer: &mut crate::run::Unwatched,
+        notes: Vec::new(),
+        power: nandu_device::PowerLog::default(),
+    };
+    assert_eq!(kind.check(), Ok(()));
+    let series = kind.run_step(step, &mut bench).expect("the step is sound");
+    let names = kind.series_names();
+    assert!(series.iter().all(|series| names.contains(&series.name)), "{names:?}");
+    series.iter().filter_map(|series| Some((series.name.clone(), series.at(at)?))).collect()
+}
+
+/// Drives as they are, by these names.
+#[cfg(test)]
+pub(super) fn plain_drives(names: &[&str]) -> Drives {
+    let plain = |name: &&str| {
+        let variant = DriveVariant { base: format!("sim:{name}"), set: toml::Table::new() };
+        ((*name).to_owned(), variant)
+    };
+    names.iter().map(plain).collect()
 }
 
 #[cfg(test)]

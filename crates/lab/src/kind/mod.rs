@@ -27,13 +27,16 @@ pub mod late_join;
 pub mod log_devices;
 pub mod misalignment;
 pub mod money;
+pub mod predictions;
 pub mod probe;
 pub mod propagation;
 pub mod restart;
 pub mod rewrite;
+pub mod search_trees;
 pub mod shifting;
 pub mod simulation;
 pub mod site;
+pub mod sort_kinds;
 pub mod spare;
 pub mod stalls;
 pub mod tour;
@@ -88,6 +91,8 @@ pub enum ExperimentKind {
     Misalignment(misalignment::Misalignment),
     /// What drives do for their price.
     Money(money::Money),
+    /// What drives were predicted to take beyond memory, beside what they took.
+    Predictions(predictions::Predictions),
     /// Access patterns over request sizes on several devices.
     Probe(probe::Probe),
     /// Pages in place and in a log.
@@ -96,6 +101,10 @@ pub enum ExperimentKind {
     Restart(restart::Restart),
     /// The time to write a whole drive after bursts of random writes.
     Rewrite(rewrite::Rewrite),
+    /// Search trees by the size of blocks.
+    SearchTrees(search_trees::SearchTrees),
+    /// Sorts that write less.
+    SortKinds(sort_kinds::SortKinds),
     /// Translation layers over a bare chip.
     Simulation(simulation::Simulation),
     /// Layouts that follow the load.
@@ -188,10 +197,13 @@ impl ExperimentKind {
             Self::LogDevices(kind) => kind,
             Self::Misalignment(kind) => kind,
             Self::Money(kind) => kind,
+            Self::Predictions(kind) => kind,
             Self::Probe(kind) => kind,
             Self::Propagation(kind) => kind,
             Self::Restart(kind) => kind,
             Self::Rewrite(kind) => kind,
+            Self::SearchTrees(kind) => kind,
+            Self::SortKinds(kind) => kind,
             Self::Simulation(kind) => kind,
             Self::Shifting(kind) => kind,
             Self::Spare(kind) => kind,
@@ -228,10 +240,13 @@ impl ExperimentKind {
             Self::LogDevices(_) => "log_devices",
             Self::Misalignment(_) => "misalignment",
             Self::Money(_) => "money",
+            Self::Predictions(_) => "predictions",
             Self::Probe(_) => "probe",
             Self::Propagation(_) => "propagation",
             Self::Restart(_) => "restart",
             Self::Rewrite(_) => "rewrite",
+            Self::SearchTrees(_) => "search_trees",
+            Self::SortKinds(_) => "sort_kinds",
             Self::Simulation(_) => "simulation",
             Self::Shifting(_) => "shifting",
             Self::Spare(_) => "spare",

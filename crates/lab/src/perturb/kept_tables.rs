@@ -48,7 +48,7 @@ fn no_kept_table_is_stale() {
 }
 
 /// Experiments without a kept table, and why. None of them has a prediction.
-const WITHOUT_TABLE: [(&str, &str); 37] = [
+const WITHOUT_TABLE: [(&str, &str); 40] = [
     ("clients/lookups", "52 trials of 6 s, and no prediction"),
     ("s000/chapter-7-indexes", "160 trials of 4 s, and no prediction"),
     ("s000/chapter-7-log", "166 trials of 6 s, and no prediction"),
@@ -66,6 +66,9 @@ const WITHOUT_TABLE: [(&str, &str); 37] = [
     ("s001/figure-2", "112 trials of 8 s, and no prediction"),
     ("s001/for-the-money", "trials of some seconds, and no prediction"),
     ("s001/late-joins", "160 trials of 6 s, and no prediction"),
+    ("s002/predictions", "trials of some seconds, and no prediction"),
+    ("s002/search-trees", "trials of some seconds, and no prediction"),
+    ("s002/sorts-that-write-less", "trials of some seconds, and no prediction"),
     ("s003/faster-gain", "40 trials, and no prediction"),
     ("s003/five-minutes", "trials of some seconds, and no prediction"),
     ("s003/log-devices", "trials of some seconds, and no prediction"),
