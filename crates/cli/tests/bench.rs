@@ -110,6 +110,71 @@ fn a_log_lies_where_it_is_told_to_and_on_lines_a_commit_takes_the_time_of_lines(
 }
 
 #[test]
+fn a_tier_lies_where_it_is_told_to_and_spares_the_disk_reads_and_writes() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let words = "bench tpcc --scale 200,20 --warehouses 2 --transactions 400 --clients 6 \
+                 --memory 256KiB --set log_bytes=4MiB --set checkpoint_bytes=1MiB";
+    let on = |rest: &str| json_of(path, &format!("{words} --json {rest}"));
+    let tiered = "--device sim:wd800aajs --tier sim:nvme-tlc-2024 --set propagation=tiered \
+                  --set tiered.size_bytes=2MiB --set torn_pages=trust";
+    for policy in ["face", "lru", "lazy_cleaning"] {
+        let of_policy = || on(&format!("{tiered} --set tiered.policy={policy}"));
+        let (found, again) = (of_policy(), of_policy());
+        assert_eq!(
+            (&found["tier"], &found["history"]),
+            (&"sim:nvme-tlc-2024".into(), &again["history"])
+        );
+        let tier = &found["tier_device"];
+        let count = |key: &str| tier[key].as_u64().unwrap();
+        assert!(2 * count("hit_count") > count("read_count"), "{policy}: {tier}");
+        assert!(tier["write_reduction"].as_f64().unwrap() > 0.1, "{policy}: {tier}");
+        assert!(count("map_count") > 0 && tier["flash"]["program_count"].as_u64() > Some(0));
+        let in_order = count("sequential_write_count") == count("tier_write_count");
+        assert_eq!(in_order, policy == "face", "{policy}: {tier}");
+    }
+    let alone = on("--device sim:wd800aajs");
+    assert_eq!((&alone["tier"], &alone["tier_device"]), (&Value::Null, &Value::Null));
+    // On this disk, too, and nothing is left of either.
+    std::fs::create_dir(path.join("other")).unwrap();
+    let found = on("--tier other --set propagation=tiered --set tiered.size_bytes=2MiB");
+    assert!(found["tier_device"]["hit_count"].as_u64().unwrap() > 0, "{found}");
+    assert_eq!((names(path), names(&path.join("other"))), (vec!["other".to_owned()], Vec::new()));
+}
+
+#[test]
+fn a_tier_that_is_missing_too_small_or_of_no_use_is_told_with_what_to_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let bench = ["bench", "ycsb", "--records=50", "--operations=5"];
+    let tiered = "--set=propagation=tiered";
+    for (words, told) in [
+        (vec!["--device=sim:wd800aajs", tiered], "say where that lies, --tier sim:nvme-tlc-2024"),
+        (vec![tiered], "beside a directory --tier DIRECTORY"),
+        (vec!["--tier=sim:device-a", "--device=sim:wd800aajs"], "add --set propagation=tiered"),
+        (vec!["--tier=other", "--device=sim:wd800aajs", tiered], "the tier lies on one, too"),
+        (vec!["--tier=nowhere", tiered], "nowhere is no directory"),
+        (
+            vec![
+                "--tier=sim:device-a",
+                "--device=sim:wd800aajs",
+                tiered,
+                "--set=tiered.size_bytes=4KiB",
+            ],
+            "tiered.size_bytes 4096 is not from 32 KiB",
+        ),
+    ] {
+        let said = failure_of(path, &[bench.as_slice(), &words].concat(), 2);
+        assert!(said.contains(told), "{words:?}: {said}");
+    }
+    let small = ["--device=sim:wd800aajs", "--tier=sim:kingston-cf-1g", tiered];
+    let words = [bench.as_slice(), &small, &["--set=tiered.size_bytes=4GiB"]].concat();
+    let said = failure_of(path, &words, 3);
+    assert!(said.contains("choose a smaller tiered.size_bytes"), "{said}");
+    assert_eq!(names(path), [""; 0]);
+}
+
+#[test]
 fn a_run_on_a_disk_leaves_nothing_behind() {
     let directory = tempfile::tempdir().unwrap();
     let words = "bench ycsb --workload f --records 500 --operations 300 --clients 3 \

@@ -12,16 +12,14 @@
 //! 3. Files of all kinds are known, whichever a database has: none is ever taken for a table's.
 
 #[cfg(test)]
-use super::{Chips, ChipsSettings, Tiered};
+use super::{Chips, ChipsSettings};
 use super::{
     DoubleWriteFile, InPageLogging, InPageLoggingSettings, InPlace, LogStructured,
     LogStructuredSettings, Media, MediumKind, PageDifferential, PageDifferentialChipsSettings,
-    PageDifferentialSettings, Placement, Propagation,
+    PageDifferentialSettings, Placement, Propagation, Tiered, TieredSettings,
 };
 use crate::StorageError;
 use crate::page::check_page_bytes;
-#[cfg(test)]
-use crate::tier::{TierConfig, TierPolicyKind};
 use serde::{Deserialize, Serialize};
 
 /// A way of placing pages. To add one: a sibling file and a line in each function here.
@@ -40,7 +38,6 @@ pub enum PropagationKind {
     /// As [`Self::PageDifferential`], on raw flash.
     PageDifferentialChips,
     /// As in place, with pages that left the pool on a second volume, too.
-    #[cfg(test)]
     Tiered,
     /// Whole pages on raw flash.
     #[cfg(test)]
@@ -63,8 +60,7 @@ pub struct PropagationSettings {
     /// How differentials are made on raw flash, if they are.
     pub page_differential_chips: PageDifferentialChipsSettings,
     /// The tier, if there is one.
-    #[cfg(test)]
-    pub tiered: TierConfig,
+    pub tiered: TieredSettings,
     /// The chips, if there are some.
     #[cfg(test)]
     pub chips: ChipsSettings,
@@ -84,8 +80,7 @@ pub enum PropagationConfig {
     /// As [`Self::PageDifferential`], on raw flash.
     PageDifferentialChips(PageDifferentialChipsSettings),
     /// As in place, with pages that left the pool on a second volume, too.
-    #[cfg(test)]
-    Tiered(TierConfig),
+    Tiered(TieredSettings),
     /// Whole pages on raw flash.
     #[cfg(test)]
     Chips(ChipsSettings),
@@ -99,7 +94,6 @@ impl PropagationKind {
         Self::PageDifferential,
         Self::InPageLogging,
         Self::PageDifferentialChips,
-        #[cfg(test)]
         Self::Tiered,
         #[cfg(test)]
         Self::Chips,
@@ -119,7 +113,6 @@ impl PropagationKind {
             Self::PageDifferential => &super::page_differential::FILES,
             Self::InPageLogging => &super::in_page_logging::FILES,
             Self::PageDifferentialChips => &super::page_differential::FILES_ON_CHIPS,
-            #[cfg(test)]
             Self::Tiered => &super::tiered::FILES,
             #[cfg(test)]
             Self::Chips => &super::chips::FILES,
@@ -135,7 +128,6 @@ impl PropagationKind {
             Self::PageDifferentialChips => {
                 &[(super::page_differential::CHIPS, MediumKind::RawFlash)]
             }
-            #[cfg(test)]
             Self::Tiered => &[(super::tiered::TIER, MediumKind::Volume)],
             #[cfg(test)]
             Self::Chips => &[(super::chips::CHIPS, MediumKind::RawFlash)],
@@ -162,13 +154,11 @@ impl PropagationKind {
     #[must_use]
     pub const fn overwrites_pages(self) -> bool {
         match self {
-            Self::InPlace => true,
+            Self::InPlace | Self::Tiered => true,
             Self::LogStructured
             | Self::PageDifferential
             | Self::PageDifferentialChips
             | Self::InPageLogging => false,
-            #[cfg(test)]
-            Self::Tiered => true,
             #[cfg(test)]
             Self::Chips => false,
         }
@@ -193,8 +183,7 @@ impl PropagationKind {
             Self::PageDifferential => "as base pages and differentials",
             Self::InPageLogging => "with logs beside them on raw flash",
             Self::PageDifferentialChips => "as base pages and differentials on raw flash",
-            #[cfg(test)]
-            Self::Tiered => "in their places and a tier",
+            Self::Tiered => "in their places and in a tier of flash",
             #[cfg(test)]
             Self::Chips => "to chips",
         }
@@ -235,7 +224,6 @@ impl From<PropagationConfig> for PropagationSettings {
             PropagationConfig::PageDifferentialChips(page_differential_chips) => {
                 Self { page_differential_chips, ..all }
             }
-            #[cfg(test)]
             PropagationConfig::Tiered(tiered) => Self { tiered, ..all },
             #[cfg(test)]
             PropagationConfig::Chips(chips) => Self { chips, ..all },
@@ -261,8 +249,7 @@ impl PropagationSettings {
             PropagationKind::PageDifferentialChips => {
                 PropagationConfig::PageDifferentialChips(self.page_differential_chips.clone())
             }
-            #[cfg(test)]
-            PropagationKind::Tiered => PropagationConfig::Tiered(self.tiered),
+            PropagationKind::Tiered => PropagationConfig::Tiered(self.tiered.clone()),
             #[cfg(test)]
             PropagationKind::Chips => PropagationConfig::Chips(self.chips.clone()),
         }
@@ -278,8 +265,7 @@ impl PropagationSettings {
             page_differential: PageDifferentialSettings::small(page_bytes, seed),
             in_page_logging: InPageLoggingSettings::small(page_bytes, seed),
             page_differential_chips: PageDifferentialChipsSettings::small(page_bytes, seed),
-            #[cfg(test)]
-            tiered: small_tier(seed),
+            tiered: TieredSettings::small(page_bytes, seed),
             #[cfg(test)]
             chips: ChipsSettings::default(),
         }
@@ -295,7 +281,6 @@ impl PropagationSettings {
             page_differential_chips: self
                 .page_differential_chips
                 .with(&wanted.page_differential_chips),
-            #[cfg(test)]
             tiered: self.tiered,
             #[cfg(test)]
             chips: wanted.chips.clone(),
@@ -313,7 +298,6 @@ impl PropagationConfig {
             Self::PageDifferential(_) => PropagationKind::PageDifferential,
             Self::InPageLogging(_) => PropagationKind::InPageLogging,
             Self::PageDifferentialChips(_) => PropagationKind::PageDifferentialChips,
-            #[cfg(test)]
             Self::Tiered(_) => PropagationKind::Tiered,
             #[cfg(test)]
             Self::Chips(_) => PropagationKind::Chips,
@@ -334,8 +318,7 @@ impl PropagationConfig {
             }
             Self::InPageLogging(settings) => settings.check(),
             Self::PageDifferentialChips(settings) => settings.check(page_bytes),
-            #[cfg(test)]
-            Self::Tiered(settings) => settings.check(),
+            Self::Tiered(settings) => settings.config(page_bytes).map(drop),
             #[cfg(test)]
             Self::Chips(_) => Ok(()),
         }
@@ -345,15 +328,14 @@ impl PropagationConfig {
     #[must_use]
     pub fn told_of_making(&self) -> String {
         match self {
-            Self::InPlace | Self::InPageLogging(_) | Self::PageDifferentialChips(_) => {
-                String::new()
-            }
+            Self::InPlace
+            | Self::InPageLogging(_)
+            | Self::PageDifferentialChips(_)
+            | Self::Tiered(_) => String::new(),
             Self::LogStructured(LogStructuredSettings { segment_bytes, .. })
             | Self::PageDifferential(PageDifferentialSettings { segment_bytes, .. }) => {
                 format!(" and several segments of {segment_bytes} bytes")
             }
-            #[cfg(test)]
-            Self::Tiered(_) => String::new(),
             #[cfg(test)]
             Self::Chips(_) => String::new(),
         }
@@ -402,9 +384,9 @@ impl PropagationConfig {
                     false => PageDifferential::create_on_chips(media, page_bytes, settings)?,
                 })
             }
-            #[cfg(test)]
             Self::Tiered(settings) => {
-                Box::new(Tiered::open(media, page_bytes, settings, was_closed)?)
+                let config = settings.config(page_bytes)?;
+                Box::new(Tiered::open(media, page_bytes, &config, was_closed)?)
             }
             #[cfg(test)]
             Self::Chips(settings) => Box::new(Chips::open(&media, page_bytes, settings)?),
@@ -414,17 +396,5 @@ impl PropagationConfig {
         let mut placement = placement.aligned_to(buffer_alignment);
         let restored_count = if was_closed { 0 } else { placement.recover()? };
         Ok((placement, restored_count))
-    }
-}
-
-/// A tier of a few slots.
-#[cfg(test)]
-fn small_tier(seed: u64) -> TierConfig {
-    let policies = TierPolicyKind::ALL;
-    TierConfig {
-        policy: policies[nandu_base::to_index(seed % policies.len() as u64)],
-        slot_count: 8 + nandu_base::to_u32(seed / 7 % 24),
-        group_page_count: 1 + nandu_base::to_u32(seed / 5 % 5),
-        writes_through: seed.is_multiple_of(4),
     }
 }
