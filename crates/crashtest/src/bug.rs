@@ -1,6 +1,7 @@
 //! What can be planted, to see that a campaign finds it: bugs of the device below, as it may have them
 //! or as an engine makes them by what it asks of it, and bugs of the engine itself.
 
+use crate::WorldKind;
 use nandu_storage::plant::EngineBug;
 
 /// What goes wrong, unasked.
@@ -67,10 +68,14 @@ impl Bug {
         }
     }
 
-    /// Whether it is looked for with a log on lines alone, where records arrive in any order.
+    /// The one world in which alone it can be met: records that arrive in any order, a tier of flash.
     #[must_use]
-    pub const fn is_of_lines(self) -> bool {
-        matches!(self, Self::OfEngine(EngineBug::HolesPassedOver))
+    pub const fn own_world(self) -> Option<WorldKind> {
+        match self {
+            Self::OfEngine(EngineBug::HolesPassedOver) => Some(WorldKind::Lines),
+            Self::OfEngine(bug) if bug.is_of_tiers() => Some(WorldKind::Tier),
+            _ => None,
+        }
     }
 
     /// Whether this build can plant it.
