@@ -212,6 +212,9 @@ impl Measurement for Predictions {
         if self.block_bytes.is_empty() || !rises || !self.block_bytes.iter().all(is_block) {
             return Err("`block_bytes` must rise, powers of two from 512 to 16 MiB".into());
         }
+        if self.probe_request_bytes.is_empty() || !self.probe_request_bytes.iter().all(is_block) {
+            return Err("`probe_request_bytes` must be powers of two from 512 to 16 MiB".into());
+        }
         if self.in_flight.len() != self.block_bytes.len()
             || self.in_flight.iter().any(|count| *count > 64)
         {
