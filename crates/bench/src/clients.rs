@@ -8,7 +8,6 @@
 //!    the last, or of what a server did last.
 
 use crate::error::BenchError;
-use crate::tier_device::{TierDeviceOutcome, TierLevel};
 use nandu_base::words::counted;
 use nandu_base::{FlashCounters, FlashOperation, LatencyHistogram, LatencySummary, Nanos};
 use nandu_device::{Counters, EnergyParts, EnergyReport, PowerLog, TimeSource};
@@ -172,9 +171,6 @@ pub struct Outcome {
     pub flush_count: u64,
     /// What of that was the log's, where it has a device of its own.
     pub log_device: Option<LogDeviceOutcome>,
-    /// What a tier of flash between pool and pages did, where there is one. What its device was asked is in
-    /// here alone.
-    pub tier_device: Option<TierDeviceOutcome>,
     /// Energy that the devices took, where all of them model it, in picojoules; absent where these do not
     /// fit into 64 bits, from 18 MJ on: `energy` has them.
     pub energy_pj: Option<u64>,
@@ -574,7 +570,6 @@ fn told(
         write_count: 0,
         flush_count: 0,
         log_device: None,
-        tier_device: None,
         energy_pj: None,
         energy: None,
         flash: None,
@@ -589,7 +584,6 @@ struct Levels {
     pool: PoolCounters,
     log_bytes: u64,
     devices: Vec<Counters>,
-    tier: Option<TierLevel>,
 }
 
 impl Levels {
@@ -601,7 +595,6 @@ impl Levels {
             pool: engine.pool_counters(),
             log_bytes: engine.log_end().0,
             devices: std::iter::once(data).chain(log).collect(),
-            tier: engine.tier_counters(),
         }
     }
 
@@ -620,9 +613,6 @@ impl Levels {
         if let ([_, before], [_, after]) = (&self.devices[..], &after.devices[..]) {
             outcome.log_device = Some(LogDeviceOutcome::between(before, after));
         }
-        let tiers = self.tier.as_ref().zip(after.tier.as_ref());
-        outcome.tier_device =
-            tiers.map(|(before, after)| TierDeviceOutcome::between(before, after));
         let mut commands: Option<FlashCounters> = None;
         for (before, after) in self.devices.iter().zip(&after.devices) {
             outcome.read_bytes += after.reads.byte_count - before.reads.byte_count;

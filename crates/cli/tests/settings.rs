@@ -10,9 +10,8 @@ use std::path::Path;
 /// What fixes others: where pages are appended, none is torn; and what has settings of its own for them.
 const OF_OTHERS: &str = "propagation";
 const OTHERS: [&str; 3] = ["log_structured", "page_differential", "in_page_logging"];
-/// And what needs chips, which no directory has, or a tier, which is said of `nandu bench` alone.
+/// And what needs chips, which no directory has.
 const ON_CHIPS: &str = "page_differential_chips";
-const TIERED: &str = "tiered";
 
 /// What is chosen at each opening and kept nowhere; that it is heard `bench::a_log_lies_where_…` sees.
 const OF_OPENINGS: &str = "log_writing";
@@ -44,7 +43,7 @@ fn commands_that_make_a_database_reach_every_setting() {
         |name: &str, kind: &str| name.strip_prefix(kind).is_some_and(|it| it.starts_with('.'));
     for kind in [None, Some(OTHERS[0]), Some(OTHERS[1])] {
         let is_of_others =
-            |name: &str| [ON_CHIPS, TIERED].iter().chain(&OTHERS).any(|kind| is_of(name, kind));
+            |name: &str| is_of(name, ON_CHIPS) || OTHERS.iter().any(|kind| is_of(name, kind));
         let is_chosen = |name: &str| match kind {
             None => name != OF_OTHERS && !is_of_others(name),
             Some(kind) => is_of(name, kind),
@@ -84,21 +83,6 @@ fn commands_that_make_a_database_reach_every_setting() {
     }
     let words = "bench ycsb --records 50 --operations 5 --device sim:device-a";
     stdout_of(directory, &with(words, &options));
-    let mut options = options_of(all.iter().filter(|name| is_of(name, TIERED)));
-    assert_eq!(options.len(), 4);
-    options.push(format!("--set={OF_OTHERS}={TIERED}"));
-    for words in ["db create made t id:integer", "load csv rows.csv --table t loaded"] {
-        let told = failure_of(directory, &with(words, &options), 2);
-        assert!(told.contains("a volume `tier` is missing"), "{words}: {told}");
-        assert!(told.contains("`nandu bench --tier TARGET`"), "{words}: {told}");
-    }
-    let words = "bench ycsb --records 50 --operations 5 --device sim:wd800aajs --json \
-                 --tier sim:nvme-tlc-2024";
-    let said: Value = serde_json::from_str(&stdout_of(directory, &with(words, &options))).unwrap();
-    for name in all.iter().filter(|name| is_of(name, TIERED)) {
-        let found = said["settings"].pointer(&format!("/{}", name.replace('.', "/")));
-        assert_eq!(found, Some(&with_another_value(name).unwrap().1), "{name}");
-    }
     // What would not stay, since it is of another propagation, is refused.
     for words in ["db create made t id:integer", "bench ycsb --records 50 --operations 5"] {
         let set = "--set=log_structured.victim=fifo".to_owned();
@@ -125,14 +109,12 @@ fn commands_that_open_a_database_reach_what_does_not_stay() {
         "db backup shop copy",
         "db compact shop smaller",
     ];
-    let is_of_tiers = |name: &str| name.starts_with("tiered.");
     for name in names() {
         let (_, value) = with_another_value(&name).unwrap();
         let set = format!("--set={name}={value}");
         let output = run(directory, &["db", "check", "shop", &set]);
         let stays = ["page_bytes", "propagation", "torn_pages", "log_bytes"]
             .contains(&name.as_str())
-            || is_of_tiers(&name)
             || name.ends_with(".segment_bytes")
             || name.ends_with(".segment_block_count")
             || ["erase_blocks_per_unit", "log_region_bytes", "log_sector_bytes"]

@@ -1,7 +1,6 @@
 //! What can be planted, to see that a campaign finds it: bugs of the device below, as it may have them
 //! or as an engine makes them by what it asks of it, and bugs of the engine itself.
 
-use crate::WorldKind;
 use nandu_storage::plant::EngineBug;
 
 /// What goes wrong, unasked.
@@ -68,14 +67,10 @@ impl Bug {
         }
     }
 
-    /// The one world in which alone it can be met: records that arrive in any order, a tier of flash.
+    /// Whether it is looked for with a log on lines alone, where records arrive in any order.
     #[must_use]
-    pub const fn own_world(self) -> Option<WorldKind> {
-        match self {
-            Self::OfEngine(EngineBug::HolesPassedOver) => Some(WorldKind::Lines),
-            Self::OfEngine(bug) if bug.is_of_tiers() => Some(WorldKind::Tier),
-            _ => None,
-        }
+    pub const fn is_of_lines(self) -> bool {
+        matches!(self, Self::OfEngine(EngineBug::HolesPassedOver))
     }
 
     /// Whether this build can plant it.

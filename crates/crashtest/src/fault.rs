@@ -9,7 +9,7 @@ use crate::life::{End, Simulation};
 use crate::model;
 use crate::watched::Place;
 use crate::world::WorldDevice;
-use nandu_base::{Rng, to_index};
+use nandu_base::to_index;
 use nandu_device::{Device, Failure, FaultPlan, UnflushedFate};
 use nandu_storage::engine::TornPages;
 use nandu_storage::volume::DeviceVolume;
@@ -47,8 +47,7 @@ impl Simulation<'_> {
     fn plan_failure(&mut self) {
         let of_log = self.log.is_some() && self.rng.below(3) == 0;
         let log = self.log.as_ref().filter(|_| of_log);
-        let beside = any_beside(&self.others, &mut self.rng);
-        let mut device = beside.or(log).unwrap_or(&self.data).lock();
+        let mut device = log.unwrap_or(&self.data).lock();
         let within = FAULT_WITHIN_REQUESTS[to_index(self.rng.below(3))];
         let number = 1 + self.rng.below(within);
         let at = device.request_count() + number;
@@ -85,8 +84,7 @@ impl Simulation<'_> {
         }
         let of_log = self.log.is_some() && rng.below(3) == 0;
         let log = self.log.as_ref().filter(|_| of_log);
-        let beside = any_beside(&self.others, rng);
-        let mut device = beside.or(log).unwrap_or(&self.data).lock();
+        let mut device = log.unwrap_or(&self.data).lock();
         let at = device.request_count() + 1 + rng.below(REQUESTS_OF_OPENING);
         let plan =
             FaultPlan { failure: Failure::Damages, seed: rng.next_u64(), ..FaultPlan::default() };
@@ -110,9 +108,7 @@ impl Simulation<'_> {
             let plan = self.scenario.fate(&mut self.rng);
             device.lock().ground().set_plan(plan);
         }
-        if self.plan_cut_of_chips(&FAULT_WITHIN_REQUESTS_TO_CHIPS)
-            || self.plan_cut_of_volume_beside(&FAULT_WITHIN_REQUESTS)
-        {
+        if self.plan_cut_of_chips(&FAULT_WITHIN_REQUESTS_TO_CHIPS) {
             return;
         }
         match self.rng.below(6) {
@@ -158,21 +154,9 @@ impl Simulation<'_> {
         chosen.is_some()
     }
 
-    /// The same of a volume beside the data.
-    fn plan_cut_of_volume_beside(&mut self, within: &[u64]) -> bool {
-        let Self { others, rng, scenario, .. } = self;
-        let Some(device) = any_beside(others, rng) else { return false };
-        let within = within[to_index(rng.below(within.len() as u64))];
-        let at = device.lock().request_count() + 1 + rng.below(within);
-        let plan = scenario.cut(rng, at);
-        device.lock().ground().set_plan(plan);
-        true
-    }
-
-    /// The same of either while a database is opened.
-    pub(crate) fn plan_cut_of_opening_beside(&mut self) -> bool {
+    /// The same while a database is opened.
+    pub(crate) fn plan_cut_of_opening_of_chips(&mut self) -> bool {
         self.plan_cut_of_chips(&REQUESTS_TO_CHIPS_OF_OPENING)
-            || self.plan_cut_of_volume_beside(&[REQUESTS_OF_OPENING])
     }
 
     /// Flips bits of what lies on the devices after a life. What was in flight is over by then.
@@ -195,15 +179,6 @@ impl Simulation<'_> {
         }
         self.outcome.flip_count = self.flip_count;
     }
-}
-
-/// The device of a volume beside the data, in half of the cases where there is one.
-fn any_beside<'d>(
-    others: &'d [(&'static str, WorldDevice)],
-    rng: &mut Rng,
-) -> Option<&'d WorldDevice> {
-    let (_, device) = others.first()?;
-    (rng.below(2) == 0).then_some(device)
 }
 
 /// The table of files of a volume is left alone: damage to the newer of its two copies cannot be told

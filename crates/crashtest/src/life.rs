@@ -108,7 +108,7 @@ pub(crate) struct Simulation<'s> {
     pub(crate) data: WorldDevice,
     pub(crate) log: Option<WorldDevice>,
     /// What the propagation has beside the data, by its names.
-    pub(crate) others: Vec<(&'static str, WorldDevice)>,
+    others: Vec<(&'static str, WorldDevice)>,
     pub(crate) chips: Vec<(&'static str, WorldChips)>,
     /// What the kernel keeps of the files on each device, where they are synced one by one.
     kernel: Vec<KernelMemory>,
@@ -389,7 +389,7 @@ impl<'s> Simulation<'s> {
         self.restore()?;
         if matches!(end, End::Crashed) {
             for _ in 0..self.rng.below(self.scenario.faults.cuts_at_restart_max + 1) {
-                if !self.plan_cut_of_opening_beside() {
+                if !self.plan_cut_of_opening_of_chips() {
                     let at = self.request_count() + 1 + self.rng.below(200);
                     let plan = self.scenario.cut(&mut self.rng, at);
                     self.plan(plan);

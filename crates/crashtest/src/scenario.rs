@@ -11,10 +11,7 @@ use nandu_storage::engine::TornPages;
 use nandu_storage::log::{Durability, LogWritingKind};
 use nandu_storage::plant::Planted;
 use nandu_storage::pool::ReplacementKind;
-use nandu_storage::propagation::{
-    MediumKind, PropagationKind, PropagationSettings, TieredSettings,
-};
-use nandu_storage::tier::TierPolicyKind;
+use nandu_storage::propagation::{MediumKind, PropagationKind, PropagationSettings};
 use nandu_xml::MappingKind;
 
 /// Most bytes between checkpoints in memory, and on a simulated SSD unless pages are large.
@@ -145,7 +142,6 @@ impl Scenario {
             WorldKind::Files => scenario.files_apart = true,
             WorldKind::Chips => scenario.lay_pages_on_chips(),
             WorldKind::Lines => scenario.lay_log_on_lines(),
-            WorldKind::Tier => scenario.put_tier_between(),
         }
         scenario
     }
@@ -218,10 +214,8 @@ impl Scenario {
             *bytes *= factor;
         }
         settings.double_write_bytes = settings.double_write_bytes.map(|bytes| bytes * factor);
-        let PropagationSettings { kind, tiered, .. } = settings.propagation.clone();
-        let tiered = TieredSettings { size_bytes: tiered.size_bytes * factor, ..tiered };
-        let small = PropagationSettings::small(kind, page_bytes, seed);
-        settings.propagation = PropagationSettings { tiered, ..small };
+        let kind = settings.propagation.kind;
+        settings.propagation = PropagationSettings::small(kind, page_bytes, seed);
         self.device_bytes = self.device_bytes.max((16 << 20) + 2 * settings.log_bytes);
     }
 
@@ -236,28 +230,6 @@ impl Scenario {
         let (kind, page_bytes) = (kinds[to_index(number)], self.settings.page_bytes);
         self.settings.propagation = PropagationSettings::small(kind, page_bytes, self.seed);
         self.chips = Some(ChipLaws::of_seed(self.seed));
-    }
-
-    /// A tier of flash of each policy in turn, so small that pages leave it all the time, or with room for
-    /// most of them.
-    fn put_tier_between(&mut self) {
-        let mut rng = Rng::for_part(self.seed, "tier");
-        let policies = TierPolicyKind::ALL;
-        let slot_count = [8, 12, 24, 60, 400][to_index(rng.below(5))];
-        let tiered = TieredSettings {
-            policy: policies[to_index(self.seed % policies.len() as u64)],
-            size_bytes: slot_count * u64::from(self.settings.page_bytes),
-            group_page_count: to_u32([1, 2, 4, 16][to_index(rng.below(4))]),
-            writes_through: rng.below(5) == 0,
-        };
-        self.files_apart = rng.below(3) == 0;
-        // What leaves such a tier has a copy there until it is durable, so that a torn page is hidden.
-        let goes_past = matches!(tiered.policy, TierPolicyKind::Tac | TierPolicyKind::LazyCleaning);
-        if !goes_past && !tiered.writes_through && rng.below(2) == 0 {
-            self.settings.torn_pages = TornPages::Trust;
-        }
-        let kind = PropagationKind::Tiered;
-        self.settings.propagation = PropagationSettings { kind, tiered, ..kind.into() };
     }
 
     /// A memory for the log alone, which is written line by line.
@@ -383,10 +355,12 @@ impl Scenario {
 }
 
 /// A propagation, the first three times as often as all others together, since most bugs that can be planted are
-/// of it. One that needs more than the volume of the data is left out: it has a world of its own.
+/// of it. One that needs more than volumes is left out.
 fn any_propagation(one_of: &mut impl FnMut(&[u64]) -> u64, bug: Bug) -> PropagationKind {
-    let is_on_data_alone = |kind: &PropagationKind| kind.other_media().is_empty();
-    let others = (1..).zip(&PropagationKind::ALL[1..]).filter(|(_, kind)| is_on_data_alone(kind));
+    let has_volumes = |kind: &PropagationKind| {
+        kind.other_media().iter().all(|(_, medium)| *medium == MediumKind::Volume)
+    };
+    let others = (1..).zip(&PropagationKind::ALL[1..]).filter(|(_, kind)| has_volumes(kind));
     let others: Vec<u64> = others.map(|(it, _)| it).collect();
     let numbers: Vec<u64> = std::iter::repeat_n(0, 3 * others.len()).chain(others).collect();
     let drawn = PropagationKind::ALL[to_index(one_of(&numbers))];

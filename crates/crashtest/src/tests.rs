@@ -4,7 +4,6 @@ use super::*;
 use nandu_ftl::FtlKind;
 use nandu_storage::StorageError;
 use nandu_storage::plant::EngineBug;
-use nandu_storage::tier::TierPolicyKind;
 
 /// Seeds in the gate; a campaign by hand takes as many as it likes.
 const SEED_COUNT: u64 = 120;
@@ -12,8 +11,6 @@ const SEED_COUNT: u64 = 120;
 const FILES_SEED_COUNT: u64 = 60;
 /// With pages on raw flash.
 const CHIPS_SEED_COUNT: u64 = 60;
-/// With a tier of flash: each of the policies ten times.
-const TIER_SEED_COUNT: u64 = 60;
 /// The same over a log on lines of a memory.
 const LINES_SEED_COUNT: u64 = 80;
 /// Over simulated SSDs: each of the layers six times.
@@ -107,31 +104,6 @@ fn the_same_holds_with_pages_on_raw_flash() {
 fn bugs_that_lose_what_was_on_raw_flash_are_found() {
     for bug in [EngineBug::NoWriteAheadRule, EngineBug::CommitWithoutFlush].map(Bug::OfEngine) {
         let found = find_planted(bug, WorldKind::Chips, 0, bound(WorldKind::Chips));
-        println!("{bug:?}: {found:?}");
-        assert!(found.first_seed.is_some(), "{bug:?}");
-    }
-}
-
-#[test]
-fn the_same_holds_with_a_tier_of_flash_of_every_policy() {
-    let count = seeds(TIER_SEED_COUNT);
-    let total = run_seeds(WorldKind::Tier, count);
-    assert!(total.commit_count > 5 * count && 2 * total.cut_count > count, "{total:?}");
-    assert!(total.loser_count > 0 && total.failed_sync_count > 0, "{total:?}");
-    assert!(total.refused_count < total.commit_count, "most changes have room: {total:?}");
-    let tier =
-        |seed| Scenario::of_seed(seed, WorldKind::Tier, Bug::None).settings.propagation.tiered;
-    let policies: Vec<TierPolicyKind> = (0..6).map(|seed| tier(seed).policy).collect();
-    assert!(TierPolicyKind::ALL.iter().all(|policy| policies.contains(policy)), "{policies:?}");
-}
-
-#[test]
-fn bugs_of_a_tier_are_found() {
-    let of_tiers = EngineBug::ALL.into_iter().filter(|bug| bug.is_of_tiers());
-    let others = [EngineBug::NoWriteAheadRule, EngineBug::CommitWithoutFlush];
-    let bugs = of_tiers.chain(others).map(Bug::OfEngine).chain([Bug::FlushesIgnored]);
-    for bug in bugs {
-        let found = find_planted(bug, WorldKind::Tier, 0, bound(WorldKind::Tier));
         println!("{bug:?}: {found:?}");
         assert!(found.first_seed.is_some(), "{bug:?}");
     }
@@ -330,7 +302,6 @@ fn seeds_go_through_all_layers_and_share_their_workload_among_worlds() {
 const fn bound(world: WorldKind) -> u64 {
     match world {
         WorldKind::Memory | WorldKind::Files | WorldKind::Chips | WorldKind::Lines => 50,
-        WorldKind::Tier => 100,
         WorldKind::Ssd => 120,
     }
 }
@@ -360,7 +331,7 @@ fn the_document_tells_planted_bugs_as_they_are_kept() {
         None => "none".to_owned(),
     };
     let named = kept("planted.json");
-    for bug in Bug::all().filter(|bug| bug.own_world().is_none()) {
+    for bug in Bug::all().filter(|bug| !bug.is_of_lines()) {
         let seeds = WorldKind::PLANTED.map(|world| {
             let world = serde_json::to_value(world).unwrap();
             let lines = named["bugs"].as_array().unwrap();
@@ -405,7 +376,7 @@ fn is_found_late(bug: Bug, world: WorldKind) -> bool {
 fn each_planted_bug_is_found_within_its_bound() {
     let mut unnoticed = Vec::new();
     for world in WorldKind::PLANTED {
-        let known = Bug::all().filter(|bug| bug.own_world().is_none());
+        let known = Bug::all().filter(|bug| !bug.is_of_lines());
         for bug in known.filter(|bug| !is_found_late(*bug, world)) {
             let kept = kept_seed(bug, world).filter(|seed| *seed < bound(world));
             // The kept seed first; after a change it may be another one.

@@ -6,7 +6,6 @@ use nandu_storage::Settings;
 use nandu_storage::engine::TornPages;
 use nandu_storage::log::{Durability, LogWritingKind};
 use nandu_storage::pool::ReplacementKind;
-use nandu_storage::propagation::{PropagationKind, TieredSettings};
 
 /// What of a scenario, and how it is.
 type Line = (&'static str, String);
@@ -32,9 +31,6 @@ impl Scenario {
         lines.extend(self.line_bytes.map(|line| ("line of the log's device", bytes(line))));
         lines.extend(self.drive.iter().flat_map(told_drive));
         lines.extend(self.chips.iter().flat_map(told_chips));
-        if self.settings.propagation.kind == PropagationKind::Tiered {
-            lines.extend(told_tier(&self.settings));
-        }
         let tables = match (self.has_heap, self.changes_catalog, self.loads_tables) {
             (false, false, _) => "one with a key",
             (true, false, _) => "one with a key, a heap with an index",
@@ -179,20 +175,6 @@ fn told_chips(laws: &ChipLaws) -> Vec<Line> {
             ),
         ),
         ("bad erase blocks", either(laws.has_bad_erase_blocks, "some from the factory", "none")),
-    ]
-}
-
-fn told_tier(settings: &Settings) -> [Line; 4] {
-    let TieredSettings { policy, size_bytes, group_page_count, writes_through } =
-        &settings.propagation.tiered;
-    [
-        ("tier of flash keeps by", policy.to_string()),
-        ("it has room for", format!("{} pages", size_bytes / u64::from(settings.page_bytes))),
-        ("of which leave at a time", format!("{group_page_count} at most")),
-        (
-            "changed pages go",
-            either(*writes_through, "to their places, too", "to their places when they leave it"),
-        ),
     ]
 }
 

@@ -68,7 +68,6 @@ pub fn replay_command(seed: u64, world: WorldKind, bug: Bug, workload: Workload)
         WorldKind::Files => " --world files",
         WorldKind::Chips => " --world chips",
         WorldKind::Lines => " --world lines",
-        WorldKind::Tier => " --world tier",
     };
     let plant = match bug {
         Bug::None => String::new(),

@@ -45,15 +45,11 @@ pub enum WorldKind {
     /// Sectors in memory, and the log apart on lines of a memory, each record written directly in most
     /// histories. What lines a power cut takes is drawn.
     Lines,
-    /// Sectors in memory, some of them under files that are synced one by one, and a tier of flash between the
-    /// pool and the pages, which loses its power with the rest.
-    Tier,
 }
 
 impl WorldKind {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Memory, Self::Ssd, Self::Files, Self::Chips, Self::Lines, Self::Tier];
+    pub const ALL: [Self; 5] = [Self::Memory, Self::Ssd, Self::Files, Self::Chips, Self::Lines];
     /// Those in which all planted bugs were looked for.
     pub const PLANTED: [Self; 3] = [Self::Memory, Self::Ssd, Self::Files];
 
@@ -66,7 +62,6 @@ impl WorldKind {
             Self::Files => "files",
             Self::Chips => "chips",
             Self::Lines => "lines",
-            Self::Tier => "tier",
         }
     }
 }

@@ -11,7 +11,7 @@ const HEAD: &str = "title = 't'\nquestion = 'q'\nmethod = 'm'\npaper = '-'\nrefe
 
 /// Sections of the document about a table within a kind of measurement: heading, kind, and where the
 /// table stands in the file.
-const INNER: [(&str, &str, &str); 36] = [
+const INNER: [(&str, &str, &str); 34] = [
     ("clients: measure.variants.NAME", "clients", "[measure.variants.n]"),
     ("measure.simulated", "closed_form", "[measure.simulated]"),
     ("measure.cases.NAME", "dispersal", "[measure.cases.n]"),
@@ -52,8 +52,6 @@ const INNER: [(&str, &str, &str); 36] = [
     ("measure.scale.disk_file", "probe", "[measure.scale.disk_file]"),
     ("Drives of the experiment's own", "aging", "[measure.drives.n]"),
     ("Drives under a database", "restart", "[measure.drives.n]"),
-    ("Tier", "restart", "[measure.drives.n.tier]"),
-    ("Tier", "tpcc_tier", "[measure.flash]"),
     ("Page cache", "restart", "[measure.drives.n.page_cache]"),
     ("The processor", "join", "[measure.cpu.modelled]"),
 ];

@@ -50,10 +50,9 @@ pub use nandu_storage::propagation::log_structured::{PagePacking, SegmentVictimK
 pub use nandu_storage::propagation::{
     ChangedRanges, InPageLoggingSettings, LogStructuredSettings, MediumKind, OtherMedium,
     PageDifferentialChipsSettings, PageDifferentialSettings, PageWatch, PageWrite,
-    PropagationConfig, PropagationKind, PropagationSettings, TierCounters, TieredSettings,
+    PropagationConfig, PropagationKind, PropagationSettings,
 };
 pub use nandu_storage::sqlite::{FillFactor, RecordColumns, RecordView, Value, ValueRef, real_in};
-pub use nandu_storage::tier::{TierConfig, TierPolicyKind};
 pub use nandu_storage::volume::{DeviceVolume, Volume};
 pub use nandu_storage::{FileId, Lsn, PageAddress, StorageError};
 pub use open::{DatabaseOptions, NewDatabase, create_database, open_database};

@@ -59,26 +59,13 @@ impl SimulatedMedia {
         profile: &Profile,
         options: SimOptions,
     ) -> Result<Self, StorageError> {
-        Self::with_volumes_on(kind, (profile, options), (profile, options))
-    }
-
-    /// The same, with volumes on drives of another profile than chips are taken from: so a tier of flash
-    /// beside a disk.
-    ///
-    /// # Errors
-    /// As [`Self::new`].
-    pub fn with_volumes_on(
-        kind: PropagationKind,
-        (profile, options): (&Profile, SimOptions),
-        (of_volumes, volume_options): (&Profile, SimOptions),
-    ) -> Result<Self, StorageError> {
         let invalid = |what: String| StorageError::InvalidSetting { what };
         let wrong = |error: ProfileError| invalid(error.to_string());
         let mut media = Vec::new();
         for &(name, medium) in kind.other_media() {
             let simulated = match medium {
                 MediumKind::Volume => {
-                    let drive = of_volumes.open(volume_options).map_err(wrong)?;
+                    let drive = profile.open(options).map_err(wrong)?;
                     SimulatedMedium::Drive(SharedDevice::new(drive))
                 }
                 MediumKind::RawFlash => {
@@ -164,8 +151,7 @@ impl SimulatedDatabase {
     /// # }
     /// ```
     ///
-    /// A propagation that needs raw flash has the chips of another such drive, and one that needs a volume
-    /// another such drive.
+    /// A propagation that needs raw flash has the chips of another such drive.
     ///
     /// # Errors
     /// If there is no such drive, it is too small, it has no chips where they are needed, or a setting makes

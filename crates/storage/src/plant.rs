@@ -1,14 +1,14 @@
 //! Bugs that can be planted in the engine, so that the crash simulator shows that it would find them.
 //!
-//! 1. They exist in builds with the feature `plant` only, and in this crate's own tests. In all others
-//!    `is_planted` is the constant false, and what stands behind it is not compiled.
+//! 1. They exist in builds with the feature `plant` only. In all others `is_planted` is the constant
+//!    false, and what stands behind it is not compiled.
 //! 2. A bug is planted for the calling thread, as long as its [`Planted`] lives.
 
 use crate::StorageError;
 use serde::{Deserialize, Serialize};
 
 /// Whether this build has them.
-pub const IS_BUILT_IN: bool = cfg!(any(test, feature = "plant"));
+pub const IS_BUILT_IN: bool = cfg!(feature = "plant");
 
 /// What the engine does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,21 +66,11 @@ pub enum EngineBug {
     FlightChangesForgotten,
     /// A restart goes on behind a record of the log that did not arrive.
     HolesPassedOver,
-    /// A sync leaves the map of a tier as it is, so that copies win that are older.
-    StaleCopyWins,
-    /// A copy that leaves a tier, and is newer than the page's place, is not written there.
-    DirtyCopyDropped,
-    /// The map of a tier is written before what it names is durable.
-    MapAheadOfData,
-    /// Slots of a tier are written over whatever its last map says of them.
-    BoundSlotReused,
-    /// A copy is written to the page's place while the map of the tier knows nothing of it.
-    WrittenUnbound,
 }
 
 impl EngineBug {
     /// All bugs that can be planted.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 26] = [
         Self::CommitWithoutFlush,
         Self::ChecksumIgnored,
         Self::BatchUnsynced,
@@ -107,11 +97,6 @@ impl EngineBug {
         Self::OneLoserUndone,
         Self::FlightChangesForgotten,
         Self::HolesPassedOver,
-        Self::StaleCopyWins,
-        Self::DirtyCopyDropped,
-        Self::MapAheadOfData,
-        Self::BoundSlotReused,
-        Self::WrittenUnbound,
     ];
 
     /// Its name on the command line.
@@ -144,25 +129,7 @@ impl EngineBug {
             Self::OneLoserUndone => "one-loser-undone",
             Self::FlightChangesForgotten => "flight-changes-forgotten",
             Self::HolesPassedOver => "holes-passed-over",
-            Self::StaleCopyWins => "stale-copy-wins",
-            Self::DirtyCopyDropped => "dirty-copy-dropped",
-            Self::MapAheadOfData => "map-ahead-of-data",
-            Self::BoundSlotReused => "bound-slot-reused",
-            Self::WrittenUnbound => "written-unbound",
         }
-    }
-
-    /// Whether only a tier of flash can meet it.
-    #[must_use]
-    pub const fn is_of_tiers(self) -> bool {
-        matches!(
-            self,
-            Self::StaleCopyWins
-                | Self::DirtyCopyDropped
-                | Self::MapAheadOfData
-                | Self::BoundSlotReused
-                | Self::WrittenUnbound
-        )
     }
 
     /// Whether only transactions side by side can meet it.
@@ -208,27 +175,27 @@ impl Drop for Planted {
     }
 }
 
-#[cfg(any(test, feature = "plant"))]
+#[cfg(feature = "plant")]
 thread_local! {
     static BUG: std::cell::Cell<Option<EngineBug>> = const { std::cell::Cell::new(None) };
 }
 
-#[cfg(any(test, feature = "plant"))]
+#[cfg(feature = "plant")]
 fn set(bug: Option<EngineBug>) {
     BUG.set(bug);
 }
 
-#[cfg(not(any(test, feature = "plant")))]
+#[cfg(not(feature = "plant"))]
 const fn set(_bug: Option<EngineBug>) {}
 
 /// Whether the engine is to do this wrong.
-#[cfg(any(test, feature = "plant"))]
+#[cfg(feature = "plant")]
 pub(crate) fn is_planted(bug: EngineBug) -> bool {
     BUG.get() == Some(bug)
 }
 
 /// Without the feature no bug is planted, and this is no code.
-#[cfg(not(any(test, feature = "plant")))]
+#[cfg(not(feature = "plant"))]
 #[inline(always)]
 pub(crate) const fn is_planted(_bug: EngineBug) -> bool {
     false

@@ -19,9 +19,7 @@ use crate::stopwatch::Stopwatch;
 use clap::{Args, Subcommand, ValueEnum};
 use cost::{CostArguments, CostRun, CostWatch};
 use nandu::simulated::SimulatedMedia;
-use nandu::{
-    Database, DatabaseOptions, Isolation, NewDatabase, PropagationKind, Settings, Volumes,
-};
+use nandu::{Database, DatabaseOptions, Isolation, NewDatabase, Settings, Volumes};
 use nandu_base::{ByteCount, Nanos};
 use nandu_bench::{Clock, Load, Outcome, Plan, Retries, Watch, run_watched};
 use nandu_device::{Counters, Geometry, MeteredDevice, PowerLog};
@@ -34,10 +32,8 @@ use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// A simulated drive of a log or a tier is no smaller, unless it is so as a whole.
-const DRIVE_BESIDE_BYTES_MIN: u64 = 64 << 20;
-/// The name of the volume of a tier.
-const TIER: &str = "tier";
+/// A simulated drive of a log is no smaller, unless it is so as a whole.
+const LOG_DRIVE_BYTES_MIN: u64 = 64 << 20;
 /// What a run may take by its options alone, for a clock that counts nanoseconds.
 const RUN_YEARS_MAX: u64 = 100;
 
@@ -69,10 +65,6 @@ struct RunArguments {
     /// such as sim:pcm-lines can be written record by record, by `--set log_writing=direct`
     #[arg(long, value_name = "TARGET")]
     log: Option<String>,
-    /// Where the tier of flash lies that `--set propagation=tiered` has between memory and the data: sim:NAME
-    /// beside a simulated drive, or a directory
-    #[arg(long, value_name = "TARGET")]
-    tier: Option<String>,
     /// Capacity that a simulated drive is scaled to; four times the data if not given
     #[arg(long, value_parser = super::parse_size, value_name = "SIZE")]
     capacity: Option<ByteCount>,
@@ -143,7 +135,6 @@ enum Site {
         database: NewDatabase,
         _directory: TempDir,
         _log_directory: Option<TempDir>,
-        _tier_directory: Option<TempDir>,
     },
 }
 
@@ -282,7 +273,6 @@ impl RunArguments {
         interrupt: &Interrupt,
     ) -> Result<Place, Failure> {
         self.record.check()?;
-        self.check_tier(settings.propagation.kind)?;
         let site = match self.device.strip_prefix("sim:") {
             Some(name) => self.drive(name, load_bytes, settings, interrupt)?,
             None => self.directory(settings)?,
@@ -312,14 +302,8 @@ impl RunArguments {
         let power = PowerLog::default();
         let drive = MeteredDevice::new(profile.open(options)?, power.clone());
         let volume = nandu::DeviceVolume::format(Box::new(drive))?;
-        let log = self.log.as_ref().map(|target| {
-            let wanted_bytes = settings.log_bytes.saturating_mul(2);
-            let (profile, options) =
-                self.profile_beside(("log", target), wanted_bytes, interrupt)?;
-            let volume = nandu::DeviceVolume::format(profile.open(options)?)?;
-            Ok::<Box<dyn nandu::Volume>, Failure>(Box::new(volume))
-        });
-        let media = self.media((&profile, options), settings, interrupt)?;
+        let log = self.log.as_ref().map(|target| self.log_drive(target, settings, interrupt));
+        let media = SimulatedMedia::new(settings.propagation.kind, &profile, options)?;
         let others = media.format()?;
         let volumes = Volumes { others, ..Volumes::new(Box::new(volume), log.transpose()?) };
         let database = Database::create(volumes, settings, self.seed)?;
@@ -328,61 +312,24 @@ impl RunArguments {
         Ok(Site::Drive { database, capacity, flash_page_bytes, power, profile })
     }
 
-    /// Whether there is a tier exactly where the propagation has one.
-    fn check_tier(&self, kind: PropagationKind) -> Result<(), Failure> {
-        let needs_one = kind.other_media().iter().any(|(name, _)| *name == TIER);
-        match &self.tier {
-            None if needs_one => Err(Failure::input(format!(
-                "--set propagation={}: it has a tier of flash between memory and the data; say where \
-                 that lies, --tier sim:nvme-tlc-2024, or beside a directory --tier DIRECTORY",
-                kind.name()
-            ))),
-            Some(target) if !needs_one => Err(Failure::input(format!(
-                "--tier {}: the propagation {} has no tier; add --set propagation=tiered",
-                target.escape_debug(),
-                kind.name()
-            ))),
-            _ => Ok(()),
-        }
-    }
-
-    /// What the propagation has beside the data: chips of a drive of the same profile, a tier on one of its
-    /// own.
-    fn media(
+    /// A simulated drive for the log alone.
+    fn log_drive(
         &self,
-        data: (&Profile, SimOptions),
+        target: &str,
         settings: &Settings,
         interrupt: &Interrupt,
-    ) -> Result<SimulatedMedia, Failure> {
-        let kind = settings.propagation.kind;
-        let Some(target) = &self.tier else {
-            return Ok(SimulatedMedia::new(kind, data.0, data.1)?);
-        };
-        let size_bytes = settings.propagation.tiered.size_bytes;
-        let wanted_bytes = size_bytes.saturating_add(size_bytes / 4);
-        let (profile, options) = self.profile_beside((TIER, target), wanted_bytes, interrupt)?;
-        Ok(SimulatedMedia::with_volumes_on(kind, data, (&profile, options))?)
-    }
-
-    /// A simulated drive beside that of the data, for `--OPTION TARGET`, with so many bytes if there are.
-    fn profile_beside(
-        &self,
-        (option, target): (&str, &str),
-        wanted_bytes: u64,
-        interrupt: &Interrupt,
-    ) -> Result<(Profile, SimOptions), Failure> {
+    ) -> Result<Box<dyn nandu::Volume>, Failure> {
         let Some(name) = target.strip_prefix("sim:") else {
             let target = target.escape_debug();
             return Err(Failure::input(format!(
-                "--{option} {target}: beside a simulated drive the {option} lies on one, too; say \
-                 sim:NAME"
+                "--log {target}: beside a simulated drive the log lies on one, too; say sim:NAME"
             )));
         };
         let profile = interrupt.before_work(|| Profile::load(name))?;
-        let wanted = ByteCount(wanted_bytes.max(DRIVE_BESIDE_BYTES_MIN));
-        let capacity = Some(wanted.min(profile.geometry.capacity()));
-        let options = SimOptions { capacity, seed: self.seed, keep_data: true };
-        Ok((profile, options))
+        let wanted = settings.log_bytes.saturating_mul(2).max(LOG_DRIVE_BYTES_MIN);
+        let capacity = ByteCount(wanted).min(profile.geometry.capacity());
+        let options = SimOptions { capacity: Some(capacity), seed: self.seed, keep_data: true };
+        Ok(Box::new(nandu::DeviceVolume::format(profile.open(options)?)?))
     }
 
     fn directory(&self, settings: &Settings) -> Result<Site, Failure> {
@@ -391,29 +338,14 @@ impl RunArguments {
                         say --device sim:nvme-tlc-2024";
             return Err(Failure::input(what));
         }
-        if self.tier.is_none() {
-            settings.propagation.kind.check_needs_data_alone("nandu bench in a directory")?;
-        }
+        settings.propagation.kind.check_needs_data_alone("nandu bench in a directory")?;
         let directory = scratch_in(&self.device)?;
         let log = self.log.as_ref().map(|place| scratch_in(place)).transpose()?;
-        let tier = self.tier.as_ref().map(|place| scratch_in(place)).transpose()?;
-        let below = |directory: &TempDir, name: &str| directory.path().join(name);
-        let options = DatabaseOptions {
-            settings: settings.clone(),
-            log_directory: log.as_ref().map(|directory| below(directory, "log")),
-            other_directories: tier
-                .iter()
-                .map(|directory| (TIER.to_owned(), below(directory, TIER)))
-                .collect(),
-            ..DatabaseOptions::default()
-        };
-        let database = NewDatabase::begin(&below(&directory, "database"), &options)?;
-        Ok(Site::Directory {
-            database,
-            _directory: directory,
-            _log_directory: log,
-            _tier_directory: tier,
-        })
+        let settings = settings.clone();
+        let log_directory = log.as_ref().map(|directory| directory.path().join("log"));
+        let options = DatabaseOptions { settings, log_directory, ..DatabaseOptions::default() };
+        let database = NewDatabase::begin(&directory.path().join("database"), &options)?;
+        Ok(Site::Directory { database, _directory: directory, _log_directory: log })
     }
 }
 
@@ -488,7 +420,6 @@ fn tell_outcome(outcome: &Outcome, is_virtual: bool, output: &Output) -> Result<
             log.flush_count
         ))?;
     }
-    tell_tier(outcome, output)?;
     if let Some(flash) = &outcome.flash {
         let amplification = flash
             .write_amplification
@@ -499,30 +430,6 @@ fn tell_outcome(outcome: &Outcome, is_virtual: bool, output: &Output) -> Result<
         ))?;
     }
     Ok(())
-}
-
-/// Tells what a tier of flash did, if there is one.
-fn tell_tier(outcome: &Outcome, output: &Output) -> Result<(), Failure> {
-    let Some(tier) = &outcome.tier_device else { return Ok(()) };
-    let percent = |part: Option<f64>| 100.0 * part.unwrap_or(0.0);
-    output.line(&format!(
-        "tier: {:.1} % of {} pages that were read were there; of {} that were written {} went on to \
-         the disk, {:.1} % less",
-        percent(tier.hit_share),
-        tier.read_count,
-        tier.write_count,
-        tier.disk_write_count,
-        percent(tier.write_reduction)
-    ))?;
-    output.line(&format!(
-        "tier device: {} pages and {} maps written, {} and {} flushes in all; {:.1} % of the pages \
-         behind the one before",
-        tier.tier_write_count,
-        tier.map_count,
-        ByteCount(tier.written_bytes),
-        tier.flush_count,
-        100.0 * tier.sequential_write_count as f64 / tier.tier_write_count.max(1) as f64
-    ))
 }
 
 /// Tells why transactions were done again.

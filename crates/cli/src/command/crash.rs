@@ -50,7 +50,7 @@ pub(crate) struct CrashArguments {
     /// One seed only, with the settings that it stands for
     #[arg(long, conflicts_with = "from")]
     seed: Option<u64>,
-    /// What the database lies on [default: memory, with `--plant all` memory, ssd and files]
+    /// What the database lies on [default: memory, with `--plant all` each but lines]
     #[arg(long, value_enum)]
     world: Option<WorldArgument>,
     /// Clients at once, two up to so many; what each transaction read and wrote is checked against all
@@ -79,8 +79,8 @@ pub(crate) struct CrashArguments {
     /// The process that is to be killed
     #[arg(long, hide = true, requires = "kill")]
     killed_from: Option<u32>,
-    /// A bug to plant, by its name; `all` looks for each of them, in memory, ssd and files where no world is
-    /// named, and tells the first seed that finds it
+    /// A bug to plant, by its name; `all` looks for each of them, in all worlds but chips and lines where none is named, and
+    /// tells the first seed that finds it
     #[arg(long, value_name = "BUG", default_value = "none")]
     plant: String,
     /// Print JSON
@@ -100,8 +100,6 @@ enum WorldArgument {
     Chips,
     /// Sectors in memory, the log on lines of a memory that is written directly
     Lines,
-    /// Sectors in memory, a tier of flash between the pool and the pages
-    Tier,
 }
 
 impl WorldArgument {
@@ -112,7 +110,6 @@ impl WorldArgument {
             Self::Files => WorldKind::Files,
             Self::Chips => WorldKind::Chips,
             Self::Lines => WorldKind::Lines,
-            Self::Tier => WorldKind::Tier,
         }
     }
 }
@@ -164,17 +161,16 @@ fn find_all(arguments: &CrashArguments, context: &Context) -> Result<(), Failure
         Some(world) => vec![world.kind()],
         None => WorldKind::PLANTED.to_vec(),
     };
-    let bugs = Bug::all().filter(|bug| bug.is_built_in());
-    let pairs = bugs.flat_map(|bug| worlds.iter().map(move |&world| (bug, world)));
-    let pairs: Vec<(Bug, WorldKind)> =
-        pairs.filter(|(bug, world)| bug.own_world().is_none_or(|own| own == *world)).collect();
-    let progress = Progress::new(context, pairs.len());
+    let bugs: Vec<Bug> = Bug::all().filter(|bug| bug.is_built_in()).collect();
+    let progress = Progress::new(context, worlds.len() * bugs.len());
     let mut hunt = Hunt { from, seed_count_max, bugs: Vec::new() };
     std::panic::set_hook(Box::new(|_| {}));
-    for (bug, world) in pairs {
-        if !progress.is_interrupted() {
-            hunt.bugs.push(find_planted(bug, world, from, seed_count_max));
-            progress.step_done();
+    for bug in bugs {
+        for &world in &worlds {
+            if !progress.is_interrupted() {
+                hunt.bugs.push(find_planted(bug, world, from, seed_count_max));
+                progress.step_done();
+            }
         }
     }
     let _ = std::panic::take_hook();

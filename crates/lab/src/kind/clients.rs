@@ -31,7 +31,7 @@ use super::Measurement;
 use super::bench::{AccessPattern, Bench, LOCAL, PointOrder, Scale, check_processor};
 use super::engine_set::EngineSet;
 use super::site::{
-    EngineVariant, Site, SiteDrive, SiteDrives, cancelled, check_cancelled, check_drives_of,
+    EngineVariant, Site, SiteDrive, SiteDrives, cancelled, check_cancelled, check_drives,
     step_targets, targets,
 };
 use crate::error::LabError;
@@ -290,6 +290,7 @@ fn at_work(database: &Database, ycsb: &Ycsb, plan: &Plan) -> Result<Point, Bench
 
 impl Measurement for Clients {
     fn check(&self) -> Result<(), String> {
+        check_drives(&self.drives)?;
         for (name, drive) in &self.drives {
             let is_plain = drive.member_count == 1 && drive.page_cache.is_none();
             if drive.base == LOCAL || !is_plain {
@@ -316,9 +317,7 @@ impl Measurement for Clients {
         if self.variants.is_empty() {
             return Err("`variants` is empty; name at least one".into());
         }
-        self.variants.iter().try_for_each(|(name, variant)| self.check_variant(name, variant))?;
-        let settings = self.variants.values().map(|variant| variant.settings(self.memory));
-        check_drives_of(&self.drives, settings.map(|settings| settings.propagation.kind))
+        self.variants.iter().try_for_each(|(name, variant)| self.check_variant(name, variant))
     }
 
     fn targets(&self) -> Vec<String> {

@@ -119,8 +119,6 @@ pub enum ExperimentKind {
     Tpcc(tpcc::TpccMix),
     /// A restart after a crash under TPC-C.
     TpccRestart(tpcc::restart::TpccRestart),
-    /// TPC-C with a tier of flash.
-    TpccTier(tpcc::tier::TpccTier),
     /// The page writes of TPC-C.
     TpccTrace(tpcc::trace::TpccTrace),
     /// XML documents of TPoX in each storage mapping.
@@ -213,7 +211,6 @@ impl ExperimentKind {
             Self::Tour(kind) => kind,
             Self::Tpcc(kind) => kind,
             Self::TpccRestart(kind) => kind,
-            Self::TpccTier(kind) => kind,
             Self::TpccTrace(kind) => kind,
             Self::Tpox(kind) => kind,
             Self::TreeMaintenance(kind) => kind,
@@ -257,7 +254,6 @@ impl ExperimentKind {
             Self::Tour(_) => "tour",
             Self::Tpcc(_) => "tpcc",
             Self::TpccRestart(_) => "tpcc_restart",
-            Self::TpccTier(_) => "tpcc_tier",
             Self::TpccTrace(_) => "tpcc_trace",
             Self::Tpox(_) => "tpox",
             Self::TreeMaintenance(_) => "tree_maintenance",

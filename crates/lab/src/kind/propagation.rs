@@ -15,7 +15,7 @@
 use super::Measurement;
 use super::bench::{AccessPattern, Bench};
 use super::engine_set::EngineSet;
-use super::site::{Site, SiteDrives, check_cancelled, check_drives_of, step_targets, targets};
+use super::site::{Site, SiteDrives, check_cancelled, check_drives, step_targets, targets};
 use crate::error::LabError;
 use crate::outcome::Series;
 use nandu_base::{ByteCount, Nanos, Permutation, Rng, to_index, to_u32};
@@ -353,8 +353,7 @@ impl PageStore {
 
 impl Measurement for PropagationComparison {
     fn check(&self) -> Result<(), String> {
-        let propagations = self.variants.values().map(|variant| variant.propagation);
-        check_drives_of(&self.drives, propagations)?;
+        check_drives(&self.drives)?;
         if self.variants.is_empty() || self.page_bytes.is_empty() || self.operation_count == 0 {
             return Err("`variants`, `page_bytes` and `operation_count` need a value".into());
         }

@@ -7,7 +7,6 @@
 //!   member_count = 8                          torn_pages = "trust"
 //!   set = { … }                               log = "32MiB"
 //!   page_cache = { bytes = "4MB" }            set = { … }
-//!   tier = { base = "sim:device-b" }
 //! ```
 //!
 //! 1. A site has drives of its own, with a seed of its own; flash was written full before the
@@ -23,7 +22,7 @@ use super::engine_set::{EngineSet, Own};
 use crate::error::LabError;
 use crate::run::RunObserver;
 use nandu::simulated::SimulatedMedia;
-use nandu::{DirectoryOptions, DirectoryVolume, MediumKind, PropagationKind};
+use nandu::{DirectoryOptions, DirectoryVolume, PropagationKind};
 use nandu_array::{ArrayConfig, ArrayDevice, MEMBER_COUNT_MAX, StandardLayout, WriteReturn};
 use nandu_base::{ByteCount, Nanos, Rng};
 use nandu_device::{Device, MeteredDevice, Request, SharedDevice};
@@ -69,23 +68,6 @@ pub struct SiteDrive {
     /// A kernel's page cache before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page_cache: Option<PageCacheOrder>,
-    /// What a tier of flash lies on that a propagation has between the pool and this.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tier: Option<TierDrive>,
-}
-
-/// A simulated drive beside that of the data.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TierDrive {
-    /// The profile that it has, as `sim:NAME`.
-    pub base: String,
-    /// Keys of the profile with other values.
-    #[serde(default)]
-    pub set: toml::Table,
-    /// Capacity that it is scaled to; absent means the whole drive.
-    #[serde(default, deserialize_with = "text::optional_size")]
-    pub capacity: Option<ByteCount>,
 }
 
 const fn one() -> u8 {
@@ -176,99 +158,36 @@ impl EngineVariant {
 
 /// Checks that there are drives and that each can be scaled to its capacity.
 pub(crate) fn check_drives(drives: &SiteDrives) -> Result<(), String> {
-    check_drives_of(drives, [])
-}
-
-/// The same for databases of these propagations: drives have a tier if one of them needs it.
-pub(crate) fn check_drives_of(
-    drives: &SiteDrives,
-    propagations: impl IntoIterator<Item = PropagationKind>,
-) -> Result<(), String> {
     if drives.is_empty() {
         return Err("`drives` is empty; name at least one".into());
     }
-    let needs_tier = propagations.into_iter().any(needs_volume);
-    for (name, drive) in drives {
-        drive.check(name)?;
-        match &drive.tier {
-            Some(_) if !needs_tier => {
-                return Err(format!(
-                    "`{name}` has a `tier`, of which nothing makes use here; leave it out, or where \
-                     `set` can have it, say propagation = \"tiered\""
-                ));
-            }
-            None if needs_tier => {
-                return Err(format!(
-                    "`{name}` has no `tier`, and a propagation needs one; say what it lies on, tier = \
-                     {{ base = \"sim:nvme-tlc-2024\", capacity = \"256MiB\" }}"
-                ));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-fn needs_volume(propagation: PropagationKind) -> bool {
-    propagation.other_media().iter().any(|(_, medium)| *medium == MediumKind::Volume)
+    drives.iter().try_for_each(|(name, drive)| drive.check(name))
 }
 
 /// The targets behind `drives`, whose profiles decide the results.
 pub(crate) fn targets(drives: &SiteDrives) -> Vec<String> {
-    drives.values().flat_map(SiteDrive::bases).chain([format!("sim:{FREE_DRIVE}")]).collect()
+    drives.values().map(|drive| drive.base.clone()).chain([format!("sim:{FREE_DRIVE}")]).collect()
 }
 
 /// Those of a step on `drive`, whose log may lie on the free one.
 pub(crate) fn step_targets(drive: &SiteDrive) -> Vec<String> {
-    drive.bases().chain([format!("sim:{FREE_DRIVE}")]).collect()
-}
-
-impl TierDrive {
-    pub(crate) fn profile(&self, name: &str) -> Result<Profile, String> {
-        DriveVariant { base: self.base.clone(), set: self.set.clone() }
-            .profile(&format!("{name}.tier"))
-    }
-
-    /// Checks that it is simulated, and can be scaled to its capacity.
-    pub(crate) fn check(&self, name: &str) -> Result<(), String> {
-        check_capacity(&format!("{name}.tier"), &self.profile(name)?, self.capacity)
-    }
-
-    pub(crate) const fn options(&self, seed: u64) -> SimOptions {
-        SimOptions { capacity: self.capacity, seed, keep_data: true }
-    }
-}
-
-fn check_capacity(
-    name: &str,
-    profile: &Profile,
-    capacity: Option<ByteCount>,
-) -> Result<(), String> {
-    let whole = profile.geometry.capacity();
-    let capacity = capacity.unwrap_or(whole);
-    match capacity > whole || capacity < ByteCount::mib(64) {
-        true => Err(format!("`capacity` of `{name}` is not from 64 MiB to {whole}")),
-        false => Ok(()),
-    }
+    vec![drive.base.clone(), format!("sim:{FREE_DRIVE}")]
 }
 
 impl SiteDrive {
-    /// The targets that its data and its tier lie on.
-    fn bases(&self) -> impl Iterator<Item = String> {
-        let tier = self.tier.as_ref().map(|tier| tier.base.clone());
-        [self.base.clone()].into_iter().chain(tier)
-    }
-
     fn check(&self, name: &str) -> Result<(), String> {
         if self.base == LOCAL {
             let is_plain = self.capacity.is_none() && self.set.is_empty() && self.member_count == 1;
-            if !is_plain || self.page_cache.is_some() || self.tier.is_some() {
+            if !is_plain || self.page_cache.is_some() {
                 return Err(format!("`{name}` is local, which has `base` alone"));
             }
             return Ok(());
         }
-        check_capacity(name, &self.profile(name)?, self.capacity)?;
-        self.tier.as_ref().map_or(Ok(()), |tier| tier.check(name))?;
+        let whole = self.profile(name)?.geometry.capacity();
+        let capacity = self.capacity.unwrap_or(whole);
+        if capacity > whole || capacity < ByteCount::mib(64) {
+            return Err(format!("`capacity` of `{name}` is not from 64 MiB to {whole}"));
+        }
         if !(1..=MEMBER_COUNT_MAX).contains(&self.member_count) {
             return Err(format!("`member_count` of `{name}` is not from 1 to {MEMBER_COUNT_MAX}"));
         }
@@ -383,7 +302,7 @@ impl Site {
     }
 
     /// The same site with what a propagation needs beside the pages: raw flash are the chips of another
-    /// `drive`, a tier lies on what `drive` has for it.
+    /// `drive`.
     pub(crate) fn with_media_of(
         self,
         propagation: PropagationKind,
@@ -400,14 +319,7 @@ impl Site {
         }
         let profile = drive.profile(name).map_err(error)?;
         let options = SimOptions { capacity: drive.capacity, seed, keep_data: true };
-        let media = match &drive.tier {
-            None => SimulatedMedia::new(propagation, &profile, options),
-            Some(tier) => {
-                let of_tier = tier.profile(name).map_err(error)?;
-                let tier = (&of_tier, tier.options(seed));
-                SimulatedMedia::with_volumes_on(propagation, (&profile, options), tier)
-            }
-        };
+        let media = SimulatedMedia::new(propagation, &profile, options);
         let media = media.map_err(|why| error(why.to_string()))?;
         Ok(Self { media, ..self })
     }
@@ -517,8 +429,7 @@ fn directory(bench: &mut Bench<'_>) -> Result<Option<TempDir>, String> {
 fn open_free(bytes: ByteCount, seed: u64) -> Result<Box<dyn Device + Send>, String> {
     let (base, set) = (format!("sim:{FREE_DRIVE}"), toml::Table::new());
     let capacity = Some(ByteCount(bytes.0 + bytes.0 / 2));
-    let (page_cache, tier) = (None, None);
-    SiteDrive { base, set, capacity, member_count: 1, page_cache, tier }.open(FREE_DRIVE, seed)
+    SiteDrive { base, set, capacity, member_count: 1, page_cache: None }.open(FREE_DRIVE, seed)
 }
 
 pub(crate) fn fill(

@@ -24,7 +24,6 @@ use crate::engine::undos::Undos;
 use crate::page::{TRAILER_BYTES, page_contents, page_is_sound, page_lsn, seal_page, set_page_lsn};
 use crate::plant::{EngineBug, is_planted};
 use crate::pool::{BATCH_COUNT_MAX, Grant, PoolCounters};
-use crate::propagation::TierCounters;
 use crate::volume::Io;
 use crate::{
     ChangePages, FileId, Lsn, PageAddress, PageOperation, ReadPages, Settings, StorageError,
@@ -291,12 +290,6 @@ impl EngineView {
     #[must_use]
     pub fn device_counters(&self) -> (Counters, Option<Counters>) {
         self.state.shared.core.read().engine().device_counters()
-    }
-
-    /// What the tier of flash between pool and pages did, and what its device did, where there is one.
-    #[must_use]
-    pub fn tier_counters(&self) -> Option<(TierCounters, Counters)> {
-        self.state.shared.core.read().engine().tier_counters()
     }
 
     /// Where the next record of the log goes: the bytes of all that were written so far.

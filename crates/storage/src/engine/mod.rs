@@ -45,7 +45,7 @@ use crate::pool::{
     Cleaning, Grant, LogRun, PageReader, Plan, Pool, PoolConfig, PoolCounters, Read, ResidentPage,
     WantsCleaning, WriteAheadRule, WriteBack,
 };
-use crate::propagation::{FlashIo, PageWatch, Placement, TierCounters};
+use crate::propagation::{FlashIo, PageWatch, Placement};
 use crate::volume::Io;
 use crate::{Checksum, FileId, Lsn, PageAddress, ReadPages, StorageError};
 use action::ActionScratch;
@@ -357,13 +357,6 @@ impl Engine {
         let mut data = self.data_io.counters();
         self.chips.iter().for_each(|chips| chips.add_to(&mut data));
         (data, self.log_is_apart().then(|| self.log_io.counters()))
-    }
-
-    /// What the tier of flash between pool and pages did, and what its device did, where there is one.
-    #[must_use]
-    pub fn tier_counters(&self) -> Option<(TierCounters, Counters)> {
-        let done = self.pool.tier_counters()?;
-        Some((done, self.other_ios.first()?.counters()))
     }
 
     /// The present, on the devices' clock.

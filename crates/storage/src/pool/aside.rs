@@ -12,8 +12,8 @@
 //! 1. A page comes into a frame this way only if, since the plan, neither it (nor one with the same mark)
 //!    was written nor any file cut. What was changed meanwhile is resident, or was written.
 //! 2. Whatever is wrong with what was read, the usual way reads it again and says so. Where a page may
-//!    lie elsewhere by then and another one, or the zeros between two, in its place, as on any volume beside
-//!    the data, only one with a checksum is read this way, and zeros are not taken for a page that was never written.
+//!    lie elsewhere by then and another one, or the zeros between two, in its place, only one with a
+//!    checksum is read this way, and zeros are not taken for a page that was never written.
 
 use super::fetch::IfTorn;
 use super::{InFlight, Pool, State};
@@ -100,9 +100,8 @@ pub(crate) struct Read {
     page: Option<(IoBuffer, ChangedRanges)>,
 }
 
-/// A request that was begun, to the data unless another volume is named.
+/// A request that was begun.
 struct Begun {
-    beside: Option<Io>,
     ticket: u64,
     file: FileId,
     offset_bytes: u64,
@@ -140,10 +139,7 @@ impl PageReader {
     pub(crate) fn begin(&self, plan: Plan) -> Flight {
         let begun = match &plan.place {
             &PagePlace::Whole { file, offset_bytes } => {
-                vec![self.submit(None, (file, offset_bytes), self.page_buffer())]
-            }
-            PagePlace::Beside { io, file, offset_bytes } => {
-                vec![self.submit(Some(io), (*file, *offset_bytes), self.page_buffer())]
+                vec![self.submit(file, offset_bytes, self.page_buffer())]
             }
             PagePlace::Records(stored) => self.begin_pieces(stored),
         };
@@ -160,7 +156,7 @@ impl PageReader {
         let Flight { plan, begun } = flight;
         let pieces = self.finish_pieces(begun);
         let page = pieces.and_then(|mut pieces| match &plan.place {
-            PagePlace::Whole { .. } | PagePlace::Beside { .. } => {
+            PagePlace::Whole { .. } => {
                 Ok((pieces.pop().expect("one was begun"), ChangedRanges::default()))
             }
             PagePlace::Records(stored) => {
@@ -192,11 +188,7 @@ impl PageReader {
     ) -> Result<ChangedRanges, StorageError> {
         match place {
             &PagePlace::Whole { file, offset_bytes } => {
-                self.read_at(None, (file, offset_bytes), page).map(|()| ChangedRanges::default())
-            }
-            PagePlace::Beside { io, file, offset_bytes } => {
-                let place = (*file, *offset_bytes);
-                self.read_at(Some(io), place, page).map(|()| ChangedRanges::default())
+                self.read_at(file, offset_bytes, page).map(|()| ChangedRanges::default())
             }
             PagePlace::Records(stored) => stored.assemble(&self.read_pieces(stored)?, page),
         }
@@ -205,16 +197,15 @@ impl PageReader {
     /// Reads into `buffer`, which is as long after as before, or one page if that fails.
     fn read_at(
         &self,
-        beside: Option<&Io>,
-        (file, offset_bytes): (FileId, u64),
+        file: FileId,
+        offset_bytes: u64,
         buffer: &mut IoBuffer,
     ) -> Result<(), StorageError> {
-        let of_beside = beside.map(Io::past_queue);
-        if let Some(reader) = of_beside.as_ref().unwrap_or(&self.reader) {
+        if let Some(reader) = &self.reader {
             return reader.read_at(file, offset_bytes, buffer);
         }
         let taken = std::mem::replace(buffer, IoBuffer::with_alignment(0, 1));
-        let (filled, result) = match self.submit(beside, (file, offset_bytes), taken) {
+        let (filled, result) = match self.submit(file, offset_bytes, taken) {
             Ok(begun) => self.finish(&begun),
             Err(error) => (None, Err(error)),
         };
@@ -228,7 +219,7 @@ impl PageReader {
         match (pieces.next(), pieces.next()) {
             (Some(piece), None) => {
                 let mut buffer = self.buffer_of(piece.end - piece.start);
-                self.read_at(None, (stored.file(), piece.start), &mut buffer)?;
+                self.read_at(stored.file(), piece.start, &mut buffer)?;
                 Ok(vec![buffer])
             }
             _ => self.finish_pieces(self.begin_pieces(stored)),
@@ -238,7 +229,7 @@ impl PageReader {
     fn begin_pieces(&self, stored: &StoredPage) -> Vec<Result<Begun, StorageError>> {
         let begin = |piece: std::ops::Range<u64>| {
             let buffer = self.buffer_of(piece.end - piece.start);
-            self.submit(None, (stored.file(), piece.start), buffer)
+            self.submit(stored.file(), piece.start, buffer)
         };
         stored.pieces().map(begin).collect()
     }
@@ -258,18 +249,17 @@ impl PageReader {
 
     fn submit(
         &self,
-        beside: Option<&Io>,
-        (file, offset_bytes): (FileId, u64),
+        file: FileId,
+        offset_bytes: u64,
         buffer: IoBuffer,
     ) -> Result<Begun, StorageError> {
         let (owner, operation) = (IoOwner::PageLoad, Operation::Read);
-        let io = beside.unwrap_or(&self.io);
-        let ticket = io.submit(owner, file, operation, offset_bytes, buffer)?;
-        Ok(Begun { beside: beside.cloned(), ticket, file, offset_bytes })
+        let ticket = self.io.submit(owner, file, operation, offset_bytes, buffer)?;
+        Ok(Begun { ticket, file, offset_bytes })
     }
 
     fn finish(&self, begun: &Begun) -> (Option<IoBuffer>, Result<(), StorageError>) {
-        let completion = begun.beside.as_ref().unwrap_or(&self.io).wait(begun.ticket);
+        let completion = self.io.wait(begun.ticket);
         let result = completion.result.map_err(|error| {
             let what = format!("reading byte {} of file {}", begun.offset_bytes, begun.file.0);
             StorageError::Device { what, error }
@@ -326,28 +316,14 @@ impl Pool {
             return None;
         }
         let place = state.locate(address, self.config.page_bytes)?;
-        let has_checksum = state.checksum(address.file) == Checksum::Trailer;
-        if !has_checksum && !self.answers.keeps_places {
+        if !self.answers.keeps_places && state.checksum(address.file) == Checksum::None {
             return None;
         }
-        if !self.is_told_apart(&state, address, &place) {
-            return None;
-        }
-        self.tell_of_read(&mut state, address);
         match is_prefetch {
             true => state.counters.prefetch_count += 1,
             false => state.counters.miss_count += 1,
         }
         Some(Plan { word, place, marks: state.marks.of(word), is_prefetch })
-    }
-
-    /// Tells the propagation, if it wants to hear of it, of a page that is read where it says.
-    pub(super) fn tell_of_read(&self, state: &mut State, address: PageAddress) {
-        if self.answers.hears_of_clean_evictions
-            && let Some(placement) = &mut state.placement
-        {
-            placement.get_mut().reads_aside(address);
-        }
     }
 
     /// Brings what was read into a frame, unless it is not current any more, and lends it to `look`.

@@ -159,7 +159,6 @@ impl Pool {
     ) -> Result<Brought<'_>, StorageError> {
         let word = address.to_word();
         let mut state = self.lock();
-        let mut reads_beside = true;
         loop {
             if let Some(frame) = self.resident(word) {
                 if !is_counted && let Some(page) = self.frames.protect(frame, word) {
@@ -197,17 +196,9 @@ impl Pool {
                 state = self.let_others_move(state);
                 continue;
             };
-            let place = state.locate(address, self.config.page_bytes);
-            match place.filter(|place| reads_beside || !is_beside(place)) {
-                Some(place)
-                    if self.aside.can_read() && self.is_told_apart(&state, address, &place) =>
-                {
-                    self.tell_of_read(&mut state, address);
-                    if let Some(brought) = self.load(state, address, frame, place, if_torn)? {
-                        return Ok(brought);
-                    }
-                    reads_beside = false;
-                    state = self.lock();
+            match state.locate(address, self.config.page_bytes) {
+                Some(place) if self.aside.can_read() => {
+                    return self.load(state, address, frame, place, if_torn);
                 }
                 _ => self.start(&mut state, word, frame, false)?,
             }
@@ -329,18 +320,7 @@ impl Pool {
         state.replacement.admit(page.frame, page.word);
     }
 
-    /// Whether the page is known from what else may lie in its place by the time it is read.
-    pub(super) fn is_told_apart(
-        &self,
-        state: &State,
-        address: PageAddress,
-        place: &PagePlace,
-    ) -> bool {
-        !is_beside(place) || state.checksum(address.file) == Checksum::Trailer
-    }
-
-    /// Reads one page at its place while other threads go on; `None` if that is beside the data and something
-    /// else lay there.
+    /// Reads one page at its place while other threads go on.
     fn load<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -348,7 +328,7 @@ impl Pool {
         frame: u32,
         place: PagePlace,
         if_torn: IfTorn,
-    ) -> Result<Option<Brought<'a>>, StorageError> {
+    ) -> Result<Brought<'a>, StorageError> {
         let page = InFlight { word: address.to_word(), frame, is_prefetch: false };
         let mut claim = self.frames.try_claim(frame).expect("an empty frame is nobody's");
         state.loading.push(page.word);
@@ -359,16 +339,6 @@ impl Pool {
         drop(placing);
         let mut state = self.lock();
         state.loading.retain(|&word| word != page.word);
-        let is_gone =
-            is_beside(&place) && (result.is_err() || !page_is_sound(claim.buffer_mut(), address));
-        if is_gone {
-            drop(claim);
-            state.give_back(frame);
-            if state.arrival_waiter_count > 0 {
-                self.arrived.notify_all();
-            }
-            return Ok(None);
-        }
         let result = result.and_then(|changed| {
             let is_torn = self.admit(&mut state, page, claim, if_torn)?;
             state.infos[frame as usize].changed = changed;
@@ -378,7 +348,7 @@ impl Pool {
             self.arrived.notify_all();
         }
         match result {
-            Ok(is_torn) => Ok(Some(Brought { state, frame, is_torn })),
+            Ok(is_torn) => Ok(Brought { state, frame, is_torn }),
             Err(error) => {
                 state.give_back(frame);
                 Err(error)
@@ -533,9 +503,4 @@ impl State {
         self.infos[frame as usize].frame_use = FrameUse::Free;
         self.free.push(frame);
     }
-}
-
-/// Whether a place is on a volume beside the data.
-const fn is_beside(place: &PagePlace) -> bool {
-    matches!(place, PagePlace::Beside { .. })
 }

@@ -8,7 +8,7 @@
 
 use super::{FrameInfo, FrameUse, Pool, State};
 use crate::page::{Checksum, page_lsn};
-use crate::propagation::{PageWrite, TierCounters};
+use crate::propagation::PageWrite;
 use crate::{FileId, Lsn, PageAddress, StorageError};
 use nandu_workers::sync::MutexGuard;
 use std::collections::BTreeSet;
@@ -125,11 +125,6 @@ impl Pool {
     /// [`Propagation::last_write`]: crate::propagation::Propagation::last_write
     pub(crate) fn last_write(&self) -> u64 {
         self.lock_landed().propagation().last_write()
-    }
-
-    /// What the tier between this pool and the pages' places did, if there is one.
-    pub(crate) fn tier_counters(&self) -> Option<TierCounters> {
-        self.lock_landed().propagation().tier_counters()
     }
 
     /// Empties clean frames, those first that would leave next, until so many pages have room without
@@ -322,7 +317,7 @@ impl Pool {
     }
 
     /// Tells the propagation, once it is here, of a clean page that leaves. It may move pages, so nobody
-    /// reads at a place meanwhile, unless what lies there stays.
+    /// reads at a place meanwhile.
     #[cold]
     fn tell_of_eviction(&self, state: &mut State, frame: u32, page: &[u8]) {
         let FrameInfo { word, is_new, .. } = state.infos[frame as usize];
@@ -330,7 +325,7 @@ impl Pool {
         // One that was made in vain is on no device, and another program's has no room for a seal.
         if !is_new && state.checksum(address.file) == Checksum::Trailer {
             self.land(state);
-            let _alone = (!self.answers.keeps_places).then(|| self.placing.write());
+            let _alone = self.placing.write();
             state.propagation().evicted_clean(address, page);
         }
     }

@@ -12,14 +12,16 @@
 //! 3. Files of all kinds are known, whichever a database has: none is ever taken for a table's.
 
 #[cfg(test)]
-use super::{Chips, ChipsSettings};
+use super::{Chips, ChipsSettings, Tiered};
 use super::{
     DoubleWriteFile, InPageLogging, InPageLoggingSettings, InPlace, LogStructured,
     LogStructuredSettings, Media, MediumKind, PageDifferential, PageDifferentialChipsSettings,
-    PageDifferentialSettings, Placement, Propagation, Tiered, TieredSettings,
+    PageDifferentialSettings, Placement, Propagation,
 };
 use crate::StorageError;
 use crate::page::check_page_bytes;
+#[cfg(test)]
+use crate::tier::{TierConfig, TierPolicyKind};
 use serde::{Deserialize, Serialize};
 
 /// A way of placing pages. To add one: a sibling file and a line in each function here.
@@ -38,6 +40,7 @@ pub enum PropagationKind {
     /// As [`Self::PageDifferential`], on raw flash.
     PageDifferentialChips,
     /// As in place, with pages that left the pool on a second volume, too.
+    #[cfg(test)]
     Tiered,
     /// Whole pages on raw flash.
     #[cfg(test)]
@@ -60,7 +63,8 @@ pub struct PropagationSettings {
     /// How differentials are made on raw flash, if they are.
     pub page_differential_chips: PageDifferentialChipsSettings,
     /// The tier, if there is one.
-    pub tiered: TieredSettings,
+    #[cfg(test)]
+    pub tiered: TierConfig,
     /// The chips, if there are some.
     #[cfg(test)]
     pub chips: ChipsSettings,
@@ -80,7 +84,8 @@ pub enum PropagationConfig {
     /// As [`Self::PageDifferential`], on raw flash.
     PageDifferentialChips(PageDifferentialChipsSettings),
     /// As in place, with pages that left the pool on a second volume, too.
-    Tiered(TieredSettings),
+    #[cfg(test)]
+    Tiered(TierConfig),
     /// Whole pages on raw flash.
     #[cfg(test)]
     Chips(ChipsSettings),
@@ -94,6 +99,7 @@ impl PropagationKind {
         Self::PageDifferential,
         Self::InPageLogging,
         Self::PageDifferentialChips,
+        #[cfg(test)]
         Self::Tiered,
         #[cfg(test)]
         Self::Chips,
@@ -113,6 +119,7 @@ impl PropagationKind {
             Self::PageDifferential => &super::page_differential::FILES,
             Self::InPageLogging => &super::in_page_logging::FILES,
             Self::PageDifferentialChips => &super::page_differential::FILES_ON_CHIPS,
+            #[cfg(test)]
             Self::Tiered => &super::tiered::FILES,
             #[cfg(test)]
             Self::Chips => &super::chips::FILES,
@@ -128,6 +135,7 @@ impl PropagationKind {
             Self::PageDifferentialChips => {
                 &[(super::page_differential::CHIPS, MediumKind::RawFlash)]
             }
+            #[cfg(test)]
             Self::Tiered => &[(super::tiered::TIER, MediumKind::Volume)],
             #[cfg(test)]
             Self::Chips => &[(super::chips::CHIPS, MediumKind::RawFlash)],
@@ -154,11 +162,13 @@ impl PropagationKind {
     #[must_use]
     pub const fn overwrites_pages(self) -> bool {
         match self {
-            Self::InPlace | Self::Tiered => true,
+            Self::InPlace => true,
             Self::LogStructured
             | Self::PageDifferential
             | Self::PageDifferentialChips
             | Self::InPageLogging => false,
+            #[cfg(test)]
+            Self::Tiered => true,
             #[cfg(test)]
             Self::Chips => false,
         }
@@ -183,7 +193,8 @@ impl PropagationKind {
             Self::PageDifferential => "as base pages and differentials",
             Self::InPageLogging => "with logs beside them on raw flash",
             Self::PageDifferentialChips => "as base pages and differentials on raw flash",
-            Self::Tiered => "in their places and in a tier of flash",
+            #[cfg(test)]
+            Self::Tiered => "in their places and a tier",
             #[cfg(test)]
             Self::Chips => "to chips",
         }
@@ -224,6 +235,7 @@ impl From<PropagationConfig> for PropagationSettings {
             PropagationConfig::PageDifferentialChips(page_differential_chips) => {
                 Self { page_differential_chips, ..all }
             }
+            #[cfg(test)]
             PropagationConfig::Tiered(tiered) => Self { tiered, ..all },
             #[cfg(test)]
             PropagationConfig::Chips(chips) => Self { chips, ..all },
@@ -249,7 +261,8 @@ impl PropagationSettings {
             PropagationKind::PageDifferentialChips => {
                 PropagationConfig::PageDifferentialChips(self.page_differential_chips.clone())
             }
-            PropagationKind::Tiered => PropagationConfig::Tiered(self.tiered.clone()),
+            #[cfg(test)]
+            PropagationKind::Tiered => PropagationConfig::Tiered(self.tiered),
             #[cfg(test)]
             PropagationKind::Chips => PropagationConfig::Chips(self.chips.clone()),
         }
@@ -265,7 +278,8 @@ impl PropagationSettings {
             page_differential: PageDifferentialSettings::small(page_bytes, seed),
             in_page_logging: InPageLoggingSettings::small(page_bytes, seed),
             page_differential_chips: PageDifferentialChipsSettings::small(page_bytes, seed),
-            tiered: TieredSettings::small(page_bytes, seed),
+            #[cfg(test)]
+            tiered: small_tier(seed),
             #[cfg(test)]
             chips: ChipsSettings::default(),
         }
@@ -281,6 +295,7 @@ impl PropagationSettings {
             page_differential_chips: self
                 .page_differential_chips
                 .with(&wanted.page_differential_chips),
+            #[cfg(test)]
             tiered: self.tiered,
             #[cfg(test)]
             chips: wanted.chips.clone(),
@@ -298,6 +313,7 @@ impl PropagationConfig {
             Self::PageDifferential(_) => PropagationKind::PageDifferential,
             Self::InPageLogging(_) => PropagationKind::InPageLogging,
             Self::PageDifferentialChips(_) => PropagationKind::PageDifferentialChips,
+            #[cfg(test)]
             Self::Tiered(_) => PropagationKind::Tiered,
             #[cfg(test)]
             Self::Chips(_) => PropagationKind::Chips,
@@ -318,7 +334,8 @@ impl PropagationConfig {
             }
             Self::InPageLogging(settings) => settings.check(),
             Self::PageDifferentialChips(settings) => settings.check(page_bytes),
-            Self::Tiered(settings) => settings.config(page_bytes).map(drop),
+            #[cfg(test)]
+            Self::Tiered(settings) => settings.check(),
             #[cfg(test)]
             Self::Chips(_) => Ok(()),
         }
@@ -328,14 +345,15 @@ impl PropagationConfig {
     #[must_use]
     pub fn told_of_making(&self) -> String {
         match self {
-            Self::InPlace
-            | Self::InPageLogging(_)
-            | Self::PageDifferentialChips(_)
-            | Self::Tiered(_) => String::new(),
+            Self::InPlace | Self::InPageLogging(_) | Self::PageDifferentialChips(_) => {
+                String::new()
+            }
             Self::LogStructured(LogStructuredSettings { segment_bytes, .. })
             | Self::PageDifferential(PageDifferentialSettings { segment_bytes, .. }) => {
                 format!(" and several segments of {segment_bytes} bytes")
             }
+            #[cfg(test)]
+            Self::Tiered(_) => String::new(),
             #[cfg(test)]
             Self::Chips(_) => String::new(),
         }
@@ -384,9 +402,9 @@ impl PropagationConfig {
                     false => PageDifferential::create_on_chips(media, page_bytes, settings)?,
                 })
             }
+            #[cfg(test)]
             Self::Tiered(settings) => {
-                let config = settings.config(page_bytes)?;
-                Box::new(Tiered::open(media, page_bytes, &config, was_closed)?)
+                Box::new(Tiered::open(media, page_bytes, settings, was_closed)?)
             }
             #[cfg(test)]
             Self::Chips(settings) => Box::new(Chips::open(&media, page_bytes, settings)?),
@@ -396,5 +414,17 @@ impl PropagationConfig {
         let mut placement = placement.aligned_to(buffer_alignment);
         let restored_count = if was_closed { 0 } else { placement.recover()? };
         Ok((placement, restored_count))
+    }
+}
+
+/// A tier of a few slots.
+#[cfg(test)]
+fn small_tier(seed: u64) -> TierConfig {
+    let policies = TierPolicyKind::ALL;
+    TierConfig {
+        policy: policies[nandu_base::to_index(seed % policies.len() as u64)],
+        slot_count: 8 + nandu_base::to_u32(seed / 7 % 24),
+        group_page_count: 1 + nandu_base::to_u32(seed / 5 % 5),
+        writes_through: seed.is_multiple_of(4),
     }
 }

@@ -241,8 +241,8 @@ fn wrong(name: &str, wanted: MediumKind, found: Option<&Medium>) -> StorageError
     let label = wanted.label();
     let what = match (found, wanted) {
         (None, MediumKind::Volume) => format!(
-            "{label} `{name}` is missing, which the propagation needs; hand it over (`nandu bench --{name} \
-             TARGET`, or in a program `Volumes::others` or `DatabaseOptions::other_directories`)"
+            "{label} `{name}` is missing, which the propagation needs; hand it over (in a program, \
+             `Volumes::others` or `DatabaseOptions::other_directories`)"
         ),
         (None, MediumKind::RawFlash) => format!(
             "{label} `{name}` is missing, which the propagation needs, and real files have none; choose \

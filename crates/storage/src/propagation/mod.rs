@@ -6,7 +6,6 @@
 //!   log_structured     pages are appended to segments; a map says where each lies last
 //!   page_differential  so are base pages, and where pages differ from theirs; also on raw flash
 //!   in_page_logging    pages have slots on raw flash, and what changes goes to a log beside them
-//!   tiered             in place, with copies of pages that left the pool on a second volume
 //! ```
 //!
 //! 1. After [`Propagation::write`] a read gives the written page; after [`Propagation::sync`] it does
@@ -37,6 +36,7 @@ mod raw_flash;
 mod shared_flash;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
 mod tiered;
 mod watch;
 
@@ -56,7 +56,8 @@ pub use page_differential::{
 pub(crate) use placement::PlaceAnswers;
 pub use placement::Placement;
 pub use raw_flash::FlashIo;
-pub use tiered::{TierCounters, Tiered, TieredSettings};
+#[cfg(test)]
+pub use tiered::Tiered;
 pub use watch::PageWatch;
 
 use crate::page::{TRAILER_BYTES, seal_page};
@@ -105,22 +106,12 @@ impl PageWrite {
     }
 }
 
-/// Where a page lies, on the volume of the data unless another is named.
+/// Where a page lies on the volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PagePlace {
     /// In one piece, on whole sectors.
     Whole {
         /// The file that holds it.
-        file: FileId,
-        /// Where it begins there.
-        offset_bytes: u64,
-    },
-    /// In one piece, on whole sectors of a volume beside the data, until the next page is written or leaves
-    /// the pool: then something else may lie there, also while it is read.
-    Beside {
-        /// The volume.
-        io: Io,
-        /// The file of that volume that holds it.
         file: FileId,
         /// Where it begins there.
         offset_bytes: u64,
@@ -138,8 +129,9 @@ pub trait Propagation: Send {
     /// the pool reads by itself.
     fn data(&self) -> &Io;
 
-    /// Where a page lies, if that is on a volume and nothing else is in the way. The pool may read it there
-    /// by itself as long as it writes nothing; later what is read there may be another page, or none.
+    /// Where a page lies on the volume of the data, if it does and nothing else is in the way. The pool
+    /// may read it there by itself as long as it writes nothing; later what is read there may be another
+    /// page, or none.
     fn locate(&self, address: PageAddress) -> Option<PagePlace>;
 
     /// Whether a file needs room for a page before the page is written: pages lie in their files, so the
@@ -159,8 +151,8 @@ pub trait Propagation: Send {
     /// write while others read.
     fn places_by_address(&self) -> bool;
 
-    /// Whether what lies at the place of a page on the data is never another page, or rests of some, however
-    /// long ago that was looked up. Where it may be, a page that has no checksum is not read by the pool itself.
+    /// Whether what lies at the place of a page is never another page, or rests of some, however long ago
+    /// that was looked up. Where it may be, a page that has no checksum is not read by the pool itself.
     fn keeps_places(&self) -> bool;
 
     /// Whether a page whose place is all zeros was never written. Else there may be zeros in the place
@@ -225,19 +217,10 @@ pub trait Propagation: Send {
         Vec::new()
     }
 
-    /// What its tier did so far, where it has one.
-    fn tier_counters(&self) -> Option<TierCounters> {
-        None
-    }
-
     /// Whether it wants to hear of pages that leave the pool unchanged.
     fn hears_of_clean_evictions(&self) -> bool {
         false
     }
-
-    /// The pool reads a page by itself, at the place that [`Self::locate`] has just named; only told who wants to
-    /// hear of pages that leave.
-    fn reads_aside(&mut self, _address: PageAddress) {}
 
     /// A page leaves the pool to make room, and is as it was read or written last; only told who wants to hear of it,
     /// perhaps between the begin and the end of a read of its own.

@@ -5,6 +5,7 @@ use super::shared_flash::SharedFlash;
 use super::*;
 use crate::btree::{self, Tree};
 use crate::page::{page_is_blank, page_is_sound};
+use crate::tier::TierConfig;
 use crate::volume::testing::SharedDevice;
 use crate::volume::{DeviceVolume, IoOwner};
 use crate::{Database, Engine, Settings, Volume, Volumes};
@@ -162,8 +163,7 @@ fn propagation(kind: PropagationKind) -> PropagationSettings {
         ..InPageLoggingSettings::default()
     };
     let page_differential_chips = PageDifferentialChipsSettings::small(PAGE_BYTES, 1);
-    let size_bytes = 16 * u64::from(PAGE_BYTES);
-    let tiered = TieredSettings { size_bytes, group_page_count: 4, ..TieredSettings::default() };
+    let tiered = TierConfig { slot_count: 16, group_page_count: 4, ..TierConfig::default() };
     PropagationSettings {
         kind,
         log_structured,

@@ -6,7 +6,7 @@
 //! ```text
 //!   written, left unchanged ─► policy ─► steps ─┬─► slots of the flash ─┐ sync ─► map of the slots
 //!                                               └─► places on the disk ─┘
-//!   read ─► the slot that the policy names; else the page's place; the pool may read either by itself
+//!   read ─► the slot that the policy names; else the page's place
 //! ```
 //!
 //! 1. What was written into a slot is known at once; where the newest version of a page lies after a cut
@@ -19,19 +19,14 @@
 //! 5. A clean copy whose sum fails counts for nothing: its slot was used again since the map was written.
 //! 6. A page is written to its place past the tier only while no map names it, so that what a map calls
 //!    clean is what lies in the place. A tier that writes through has no such maps: after a cut it is empty.
-//! 7. The engine notes the number of the map at a checkpoint, so that an older one is not taken for it.
-//! 8. After a failure that leaves it open where a page lies nothing is read or written any more. Opening
+//! 7. After a failure that leaves it open where a page lies nothing is read or written any more. Opening
 //!    the database again goes by the last map.
 
 mod copies;
 mod flash;
-mod settings;
-
-pub use settings::TieredSettings;
 
 use super::{ChangedRanges, InPlace, Media, PagePlace, PageRead, PageWrite, Propagation};
 use crate::page::{page_is_blank, seal_page};
-use crate::plant::{EngineBug, is_planted};
 use crate::tier::{
     Access, Arrival, Sequences, Step, TierConfig, TierCopy, TierPolicy, TierPolicyKind,
 };
@@ -49,27 +44,6 @@ pub(super) const TIER: &str = "tier";
 pub(super) const FILES: [&str; 1] = ["tiered"];
 /// Of so many pages it is known at most that they were read sequentially.
 const SEQUENTIAL_COUNT_MAX: usize = 1 << 16;
-
-/// What a tier did since the database was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TierCounters {
-    /// Pages that the pool read.
-    pub read_count: u64,
-    /// Those of them that the tier had.
-    pub hit_count: u64,
-    /// Pages that the pool wrote.
-    pub write_count: u64,
-    /// Pages that were written to their places.
-    pub disk_write_count: u64,
-    /// Pages that were read from the tier: those that it had, and what it wrote elsewhere.
-    pub tier_read_count: u64,
-    /// Pages that were written to the tier.
-    pub tier_write_count: u64,
-    /// Those of them that came behind the one before, or to the first slot behind the last.
-    pub sequential_write_count: u64,
-    /// Maps that were written.
-    pub map_count: u64,
-}
 
 /// Pages in their places and in a tier.
 pub struct Tiered {
@@ -93,9 +67,39 @@ pub struct Tiered {
     /// Pages that came before somebody asked for them.
     arrived: VecDeque<PageRead>,
     steps: Vec<Step>,
-    counters: TierCounters,
     /// What went wrong, so that nothing goes on.
     trouble: Option<StorageError>,
+}
+
+/// What tests have the tier do wrong.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bug {
+    /// A sync leaves the map as it is, so that copies win that are older.
+    StaleCopyWins,
+    /// A dirty copy that leaves is not written to its place.
+    DirtyCopyDropped,
+    /// The map is written before what it names is durable.
+    MapAheadOfData,
+    /// Slots are written over whatever the last map says of them.
+    BoundSlotReused,
+    /// A copy is written to its place while the map knows nothing of it.
+    WrittenUnbound,
+}
+
+#[cfg(test)]
+thread_local! {
+    pub(super) static BUG: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
+}
+
+macro_rules! has_bug {
+    ($bug:ident) => {{
+        #[cfg(test)]
+        let is_there = BUG.get() == Some(Bug::$bug);
+        #[cfg(not(test))]
+        let is_there = false;
+        is_there
+    }};
 }
 
 impl Tiered {
@@ -138,7 +142,6 @@ impl Tiered {
             reads: Vec::new(),
             arrived: VecDeque::new(),
             steps: Vec::new(),
-            counters: TierCounters::default(),
             trouble: None,
         };
         if let Some(map) = map {
@@ -219,23 +222,6 @@ impl Tiered {
         }
     }
 
-    /// Tells the policy that the pool wants a page: where a copy lies.
-    fn note_read(&mut self, page: u64) -> Option<u32> {
-        let access = self.sequences.read(page);
-        if self.sequential.len() >= SEQUENTIAL_COUNT_MAX {
-            self.sequential.clear();
-        }
-        match access {
-            Access::Sequential => self.sequential.insert(page),
-            Access::Random => self.sequential.remove(&page),
-        };
-        let slot = self.policy.read(page, access);
-        self.counters.read_count += 1;
-        self.counters.hit_count += u64::from(slot.is_some());
-        self.counters.tier_read_count += u64::from(slot.is_some());
-        slot
-    }
-
     /// Has the policy meet a page that leaves the pool or was changed, and does what it says. True if the
     /// page belongs to its place, too.
     fn meet(&mut self, page: u64, is_changed: bool, bytes: &[u8]) -> Result<bool, StorageError> {
@@ -254,8 +240,7 @@ impl Tiered {
             Step::Fill { slot } | Step::Move { to: slot, .. } => Some(slot),
             Step::WriteBack { .. } | Step::Write => None,
         });
-        let is_any_bound = targets.any(|slot| self.copies.is_bound(slot));
-        if is_any_bound && !is_planted(EngineBug::BoundSlotReused) {
+        if targets.any(|slot| self.copies.is_bound(slot)) && !has_bug!(BoundSlotReused) {
             self.write_map()?;
         }
         let is_fill = |step: &Step| matches!(step, Step::Fill { .. });
@@ -292,7 +277,6 @@ impl Tiered {
     fn move_copy(&mut self, page: u64, from: u32, to: u32) -> Result<(), StorageError> {
         let sum = self.copies.sum(from);
         let bytes = self.flash.read(from)?;
-        self.counters.tier_read_count += 1;
         if flash::sum_of(page, &bytes) != sum {
             return Err(self.flash.damaged(from, PageAddress::from_word(page)));
         }
@@ -303,8 +287,6 @@ impl Tiered {
     }
 
     fn note_copy(&mut self, copy: TierCopy, sum: u32) {
-        self.counters.tier_write_count += 1;
-        self.counters.sequential_write_count += u64::from(copy.slot == self.next_slot);
         self.next_slot = (copy.slot + 1) % self.config.slot_count;
         self.copies.put(copy, sum);
         self.is_mapped = false;
@@ -322,8 +304,8 @@ impl Tiered {
         if copies.is_empty() {
             return Ok(());
         }
-        let is_any_free = copies.iter().any(|&(_, slot)| !self.copies.is_bound(slot));
-        if is_any_free && !is_planted(EngineBug::WrittenUnbound) {
+        if copies.iter().any(|&(_, slot)| !self.copies.is_bound(slot)) && !has_bug!(WrittenUnbound)
+        {
             self.write_map()?;
         }
         let mut writes = Vec::with_capacity(copies.len());
@@ -335,11 +317,9 @@ impl Tiered {
             let changed = ChangedRanges::default();
             writes.push(PageWrite { address, buffer, changed, is_new: false });
         }
-        self.counters.tier_read_count += copies.len() as u64;
-        self.counters.disk_write_count += copies.len() as u64;
         // Neighbours go in one request.
         writes.sort_by_key(|write| write.address);
-        if !is_planted(EngineBug::DirtyCopyDropped) {
+        if !has_bug!(DirtyCopyDropped) {
             self.in_place.write(&mut writes)?;
         }
         self.in_place.sync()?;
@@ -350,13 +330,12 @@ impl Tiered {
 
     /// Makes the slots durable, and then the map that says what they have.
     fn write_map(&mut self) -> Result<(), StorageError> {
-        if !is_planted(EngineBug::MapAheadOfData) {
+        if !has_bug!(MapAheadOfData) {
             self.flash.sync_slots()?;
         }
         self.flash.write_map(&self.copies, self.next_slot)?;
         self.copies.bind_dirty();
         self.is_mapped = true;
-        self.counters.map_count += 1;
         Ok(())
     }
 
@@ -410,25 +389,9 @@ impl Tiered {
         Ok(())
     }
 
-    /// Has files reach to the end of their pages, as writing those in place would: redo writes pages past what
-    /// a crash left of a file.
-    fn make_room(&self, pages: &[PageWrite]) -> Result<(), StorageError> {
-        let io = self.in_place.data();
-        for PageWrite { address, .. } in pages {
-            let end = address.offset_bytes(self.page_bytes) + u64::from(self.page_bytes);
-            if io.byte_count(address.file) < end {
-                io.set_byte_count(address.file, end)?;
-            }
-        }
-        Ok(())
-    }
-
     fn write_all(&mut self, pages: &mut [PageWrite]) -> Result<(), StorageError> {
         self.land();
-        self.make_room(pages)?;
-        self.counters.write_count += pages.len() as u64;
         if self.writes_through() {
-            self.counters.disk_write_count += pages.len() as u64;
             self.in_place.write(pages)?;
         }
         let mut past_tier = Vec::new();
@@ -444,7 +407,6 @@ impl Tiered {
                 past_tier.push(index);
             }
         }
-        self.counters.disk_write_count += past_tier.len() as u64;
         // No map names them any more before they are written.
         if !past_tier.is_empty() && !self.is_mapped {
             self.write_map()?;
@@ -455,7 +417,7 @@ impl Tiered {
     fn make_durable(&mut self) -> Result<(), StorageError> {
         self.in_place.sync()?;
         self.sync_lengths()?;
-        match self.is_mapped || is_planted(EngineBug::StaleCopyWins) {
+        match self.is_mapped || has_bug!(StaleCopyWins) {
             true => Ok(()),
             false => self.write_map(),
         }
@@ -484,15 +446,9 @@ impl Propagation for Tiered {
         self.in_place.data()
     }
 
-    /// In the slot of its copy, if there is one, else in its place.
-    fn locate(&self, address: PageAddress) -> Option<PagePlace> {
-        if self.trouble.is_some() {
-            return None;
-        }
-        match self.policy.copies().copy_of(address.to_word()) {
-            Some(copy) => Some(self.flash.place_of(copy.slot)),
-            None => self.in_place.locate(address),
-        }
+    /// Nowhere: every read is told to the policy.
+    fn locate(&self, _address: PageAddress) -> Option<PagePlace> {
+        None
     }
 
     fn needs_room_in_files(&self) -> bool {
@@ -525,7 +481,16 @@ impl Propagation for Tiered {
 
     fn start_read(&mut self, address: PageAddress, buffer: IoBuffer) -> Result<(), StorageError> {
         self.check()?;
-        match self.note_read(address.to_word()) {
+        let page = address.to_word();
+        let access = self.sequences.read(page);
+        if self.sequential.len() >= SEQUENTIAL_COUNT_MAX {
+            self.sequential.clear();
+        }
+        match access {
+            Access::Sequential => self.sequential.insert(page),
+            Access::Random => self.sequential.remove(&page),
+        };
+        match self.policy.read(page, access) {
             Some(slot) => {
                 let ticket = self.flash.start_read(slot, buffer)?;
                 self.reads.push((ticket, address, slot));
@@ -559,21 +524,8 @@ impl Propagation for Tiered {
         self.noted(cut)
     }
 
-    /// Maps are counted, so that it is noticed if the newest one is damaged after all was closed.
-    fn last_write(&self) -> u64 {
-        self.flash.sequence()
-    }
-
-    fn tier_counters(&self) -> Option<TierCounters> {
-        Some(self.counters)
-    }
-
     fn hears_of_clean_evictions(&self) -> bool {
         true
-    }
-
-    fn reads_aside(&mut self, address: PageAddress) {
-        self.note_read(address.to_word());
     }
 
     fn evicted_clean(&mut self, address: PageAddress, page: &[u8]) {

@@ -102,15 +102,6 @@ impl EventSource for Shared {
     }
 }
 
-impl PartialEq for Io {
-    /// Whether both are the same volume.
-    fn eq(&self, other: &Self) -> bool {
-        self.is_same(other)
-    }
-}
-
-impl Eq for Io {}
-
 impl Io {
     /// Shares `volume`. Parts of one engine on several volumes pass the same `clock`.
     #[must_use]

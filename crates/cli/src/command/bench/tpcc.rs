@@ -78,8 +78,6 @@ struct TpccBenchReport<'a> {
     device: &'a str,
     /// Where the log lies, if not there.
     log: Option<&'a str>,
-    /// Where the tier of flash lies, if there is one.
-    tier: Option<&'a str>,
     capacity_bytes: Option<u64>,
     /// Bytes of all tables after the load.
     table_bytes: u64,
@@ -175,7 +173,6 @@ impl<'a> TpccBenchReport<'a> {
             think_time_ns: plan.think_time.0,
             device: &arguments.run.device,
             log: arguments.run.log.as_deref(),
-            tier: arguments.run.tier.as_deref(),
             capacity_bytes: place.capacity().map(|capacity| capacity.0),
             table_bytes: stored.iter().map(|table| table.file_bytes).sum(),
             seed: arguments.run.seed,

@@ -103,8 +103,6 @@ struct TpoxReport<'a> {
     device: &'a str,
     /// Where the log lies, if not there.
     log: Option<&'a str>,
-    /// Where the tier of flash lies, if there is one.
-    tier: Option<&'a str>,
     capacity_bytes: Option<u64>,
     seed: u64,
     isolation: &'static str,
@@ -221,7 +219,6 @@ impl<'a> TpoxReport<'a> {
             warm_up_count: arguments.warm_up,
             device: &arguments.run.device,
             log: arguments.run.log.as_deref(),
-            tier: arguments.run.tier.as_deref(),
             capacity_bytes: place.capacity().map(|capacity| capacity.0),
             seed: mix.seed,
             isolation: mix.isolation.label(),

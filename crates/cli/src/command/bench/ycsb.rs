@@ -110,8 +110,6 @@ pub(super) struct YcsbReport<'a> {
     pub(super) device: &'a str,
     /// Where the log lies, if not there.
     pub(super) log: Option<&'a str>,
-    /// Where the tier of flash lies, if there is one.
-    pub(super) tier: Option<&'a str>,
     pub(super) capacity_bytes: Option<u64>,
     pub(super) table_bytes: u64,
     pub(super) seed: u64,
@@ -179,7 +177,6 @@ pub(super) fn run(arguments: &YcsbArguments, context: &Context) -> Result<(), Fa
         think_time_ns: plan.think_time.0,
         device: &arguments.run.device,
         log: arguments.run.log.as_deref(),
-        tier: arguments.run.tier.as_deref(),
         capacity_bytes: place.capacity().map(|capacity| capacity.0),
         table_bytes: loaded.file_bytes,
         seed: ycsb.seed,

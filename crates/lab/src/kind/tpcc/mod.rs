@@ -15,14 +15,13 @@
 pub mod restart;
 #[cfg(test)]
 mod tests;
-pub mod tier;
 pub mod trace;
 
 use super::Measurement;
 use super::bench::{Bench, LOCAL};
 use super::engine_set::EngineSet;
 use super::site::{
-    EngineVariant, Site, SiteDrive, SiteDrives, cancelled, check_cancelled, check_drives_of,
+    EngineVariant, Site, SiteDrive, SiteDrives, cancelled, check_cancelled, check_drives,
     step_targets, targets,
 };
 use crate::error::LabError;
@@ -220,6 +219,7 @@ impl TpccMix {
 
 impl Measurement for TpccMix {
     fn check(&self) -> Result<(), String> {
+        check_drives(&self.drives)?;
         if let Some((name, _)) = self.drives.iter().find(|(_, drive)| drive.base == LOCAL) {
             return Err(format!("`{name}` must be simulated; on disks `nandu bench tpcc` runs"));
         }
@@ -239,8 +239,7 @@ impl Measurement for TpccMix {
         }
         self.engine().check_with_media(PAGE_BYTES, &[("pool_bytes", "memory")])?;
         let settings = self.engine().settings(PAGE_BYTES, self.memory.0);
-        settings.check().map_err(|error| format!("`memory`: {error}"))?;
-        check_drives_of(&self.drives, [settings.propagation.kind])
+        settings.check().map_err(|error| format!("`memory`: {error}"))
     }
 
     fn targets(&self) -> Vec<String> {

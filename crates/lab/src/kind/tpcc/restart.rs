@@ -15,7 +15,7 @@
 use super::super::restart::{step_series, step_values};
 use super::{
     Bench, EngineSet, EngineVariant, INTERVAL_MAX, LabError, Measurement, PAGE_BYTES, Series, Site,
-    SiteDrives, TpccRows, check_cancelled, check_clients, check_drives_of, no_clock, plan,
+    SiteDrives, TpccRows, check_cancelled, check_clients, check_drives, no_clock, plan,
     step_targets, targets,
 };
 use nandu_base::{ByteCount, Nanos, Rng};
@@ -202,6 +202,7 @@ impl TpccRestart {
 
 impl Measurement for TpccRestart {
     fn check(&self) -> Result<(), String> {
+        check_drives(&self.drives)?;
         if let Some((name, _)) = self.drives.iter().find(|(_, drive)| drive.base == super::LOCAL) {
             return Err(format!("`{name}` must be simulated"));
         }
@@ -219,8 +220,7 @@ impl Measurement for TpccRestart {
         let own =
             [("pool_bytes", "memory"), ("log_bytes", intervals), ("checkpoint_bytes", intervals)];
         self.engine().check_with_media(PAGE_BYTES, &own)?;
-        self.settings().check().map_err(|error| format!("`memory`: {error}"))?;
-        check_drives_of(&self.drives, [self.settings().propagation.kind])
+        self.settings().check().map_err(|error| format!("`memory`: {error}"))
     }
 
     fn targets(&self) -> Vec<String> {

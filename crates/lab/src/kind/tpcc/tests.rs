@@ -1,7 +1,6 @@
 //! Small runs of each kind: what they announce, that a seed decides everything, and what they refuse.
 
 use super::restart::TpccRestart;
-use super::tier::TpccTier;
 use super::trace::TpccTrace;
 use super::*;
 use crate::run::Unwatched;
@@ -23,19 +22,6 @@ const RESTART: &str = "
     intervals = ['64KiB', '256KiB']
     record_cpu = '2us'
     drives = { ram = { base = 'sim:dram-like', capacity = '128MiB' } }
-";
-
-const TIER: &str = "
-    rows = { warehouses = 1, items = 400, customers = 40 }
-    memory = '256KiB'
-    log = '8MiB'
-    clients = 5
-    transaction_count = 200
-    size_percent = [4, 40]
-    policies = ['lru', 'face']
-    set = { tiered = { group_page_count = 4 } }
-    disk = { base = 'sim:barracuda-7200-11', capacity = '128MiB' }
-    flash = { base = 'sim:nvme-tlc-2024', capacity = '64MiB' }
 ";
 
 const TRACE: &str = "
@@ -106,46 +92,6 @@ fn a_restart_takes_back_what_terminals_had_open_and_longer_intervals_have_more_t
     assert!(values("ram.pages").iter().all(|count| *count > 10.0));
     let unsorted = refused::<TpccRestart>(RESTART, "['64KiB', '256KiB']", "['1MiB', '64KiB']");
     assert!(unsorted.contains("`intervals`"), "{unsorted}");
-}
-
-#[test]
-fn a_larger_tier_has_more_of_what_is_read_and_that_of_face_is_written_in_order() {
-    let tier = read::<TpccTier>(TIER);
-    let found = run(&tier, 1);
-    assert_eq!(found, run(&tier, 1));
-    let values = |name: &str| [4.0, 40.0].map(|at| found[name].at(at).unwrap());
-    for policy in ["lru", "face"] {
-        let [small, large] = values(&format!("{policy}.hit_percent"));
-        assert!(0.0 < small && small < large && large <= 100.0, "{policy}: {small} {large}");
-        assert!(values(&format!("{policy}.restart_s")).iter().all(|seconds| *seconds > 0.0));
-        let [_, spared] = values(&format!("{policy}.write_reduction_percent"));
-        assert!((1.0..=100.0).contains(&spared), "{policy}: {spared}");
-    }
-    assert_eq!(values("face.sequential_percent"), [100.0, 100.0]);
-    assert!(values("lru.sequential_percent")[1] < 99.0);
-    assert!(["disk.tpmc", "flash.tpmc", "face.tpmc"].iter().all(|name| values(name)[0] > 0.0));
-    let one_of_all = |name: &str| values(name)[0].to_bits() == values(name)[1].to_bits();
-    assert!(one_of_all("disk.tpmc") && one_of_all("flash.restart_s"));
-    assert!(refused::<TpccTier>(TIER, "[4, 40]", "[40, 4]").contains("`size_percent`"));
-    assert!(refused::<TpccTier>(TIER, "[4, 40]", "[0.01, 4]").contains("tiered.size_bytes"));
-    assert!(refused::<TpccTier>(TIER, "'lru', 'face'", "'lru', 'lru'").contains("`policies`"));
-    let said = refused::<TpccTier>(TIER, "group_page_count = 4", "policy = 'lru'");
-    assert!(said.contains("say `policies` of the measurement"), "{said}");
-}
-
-#[test]
-fn a_drive_has_a_tier_where_the_propagation_does() {
-    const TIERED: &str =
-        "set = { propagation = 'tiered', tiered = { size_bytes = '2MiB' } }\n    drives";
-    const WITH_TIER: &str = "'128MiB', tier = { base = 'sim:device-a', capacity = '64MiB' } }";
-    let with_set = MIX.replace("drives", TIERED);
-    let mix = read::<TpccMix>(&with_set.replace("'128MiB' }", WITH_TIER));
-    assert!(mix.targets().contains(&"sim:device-a".to_owned()));
-    assert!(run(&mix, 1)["ram.tpmc"].at(4.0).unwrap() > 0.0);
-    assert!(refused::<TpccMix>(&with_set, "[1, 4]", "[2, 4]").contains("`ram` has no `tier`"));
-    assert!(refused::<TpccMix>(MIX, "'128MiB' }", WITH_TIER).contains("nothing makes use"));
-    let small = WITH_TIER.replace("64MiB", "1MiB");
-    assert!(refused::<TpccMix>(&with_set, "'128MiB' }", &small).contains("`ram.tier`"));
 }
 
 #[test]

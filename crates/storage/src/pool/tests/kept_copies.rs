@@ -72,13 +72,8 @@ impl Propagation for KeptCopies {
     }
 
     fn locate(&self, address: PageAddress) -> Option<PagePlace> {
-        match self.slots.get(&address).filter(|_| self.is_read) {
-            Some(&slot) => {
-                let (io, offset_bytes) = (self.tier.clone(), self.slot_bytes(slot));
-                Some(PagePlace::Beside { io, file: self.file, offset_bytes })
-            }
-            None => self.in_place.locate(address),
-        }
+        let is_in_tier = self.is_read && self.slots.contains_key(&address);
+        (!is_in_tier).then(|| self.in_place.locate(address))?
     }
 
     fn needs_room_in_files(&self) -> bool {

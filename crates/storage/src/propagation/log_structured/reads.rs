@@ -126,7 +126,6 @@ impl Reads {
                 pieces.push(Piece::Reading { ticket });
                 (IoBuffer::with_alignment(0, 1), None)
             }
-            Some(PagePlace::Beside { .. }) => unreachable!("segments lie on one medium"),
             Some(PagePlace::Records(stored)) => {
                 for sectors in stored.pieces() {
                     let target = medium.piece_buffer(to_index(sectors.end - sectors.start));
@@ -245,7 +244,7 @@ impl LogStructured {
     /// Where a page lies, unless it was never written, or waits to be.
     pub(super) fn place_on_device(&self, address: PageAddress) -> Option<PagePlace> {
         self.place_of(address).filter(|place| match place {
-            PagePlace::Whole { .. } | PagePlace::Beside { .. } => true,
+            PagePlace::Whole { .. } => true,
             PagePlace::Records(stored) => matches!(stored.base, Record::Stored(_)),
         })
     }

@@ -367,7 +367,6 @@ fn read_at_place(io: &Io, place: &PagePlace) -> Result<(Vec<u8>, ChangedRanges),
             page.copy_from_slice(&bytes);
             Ok((page, ChangedRanges::default()))
         }
-        PagePlace::Beside { .. } => unreachable!("segments lie on one medium"),
         PagePlace::Records(stored) => {
             let read = |piece: Range<u64>| {
                 let len = to_index(piece.end - piece.start);

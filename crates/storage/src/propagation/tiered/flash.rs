@@ -8,7 +8,6 @@
 //! 1. Of the maps that are whole the one with the higher sequence counts, and the other is written next.
 //! 2. A tier is made when its first map is durable, and the data says so afterwards.
 
-use super::super::PagePlace;
 use super::copies::{Copies, Map};
 use crate::volume::{Io, IoOwner};
 use crate::{FileId, PageAddress, StorageError};
@@ -77,31 +76,10 @@ impl Flash {
     /// Gives the files their room and writes a first map.
     fn make(&mut self) -> Result<(), StorageError> {
         let slots_bytes = u64::from(self.slot_count) * u64::from(self.page_bytes);
-        let maps_bytes = 2 * self.half_bytes();
-        let made = self.io.set_byte_count(self.slots, slots_bytes);
-        let made = made.and_then(|()| self.io.set_byte_count(self.map, maps_bytes));
-        made.map_err(|error| match error {
-            StorageError::NoSpace { what } => StorageError::NoSpace {
-                what: format!(
-                    "{what}; the tier has {slots_bytes} bytes of copies and {maps_bytes} of maps: \
-                     choose a smaller tiered.size_bytes, or a larger device"
-                ),
-            },
-            error => error,
-        })?;
+        self.io.set_byte_count(self.slots, slots_bytes)?;
+        self.io.set_byte_count(self.map, 2 * self.half_bytes())?;
         self.io.sync(self.slots)?;
         self.write_map(&Copies::new(self.slot_count), 0)
-    }
-
-    /// Where a slot lies.
-    pub(super) fn place_of(&self, slot: u32) -> PagePlace {
-        let offset_bytes = self.offset_of(slot);
-        PagePlace::Beside { io: self.io.clone(), file: self.slots, offset_bytes }
-    }
-
-    /// The number of the map that counts, from 1. It is durable.
-    pub(super) const fn sequence(&self) -> u64 {
-        self.sequence
     }
 
     pub(super) fn is_read_only(&self) -> bool {
