@@ -14,7 +14,7 @@
 
 use super::Measurement;
 use super::bench::Bench;
-use super::beyond::{check_drives, outcome_of, volumes};
+use super::beyond::{check_drives, is_block, outcome_of, volumes};
 use super::drive::{Drives, series_names, targets};
 use crate::error::LabError;
 use crate::outcome::Series;
@@ -187,8 +187,7 @@ impl Measurement for BasicOperations {
             return Err("`capacity` must have 40 bytes for each number and each element".into());
         }
         let sizes = [self.stream_block_bytes, self.random_block_bytes, self.list_block_bytes];
-        if sizes.iter().any(|size| !(512..=1 << 24).contains(&size.0) || !size.0.is_power_of_two())
-        {
+        if !sizes.iter().all(is_block) {
             return Err("blocks must be of a power of two, from 512 to 16 MiB".into());
         }
         if self.in_flight > 64 {

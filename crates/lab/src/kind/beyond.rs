@@ -31,6 +31,20 @@ pub(super) fn check_drives(drives: &Drives, capacity: ByteCount) -> Result<(), S
     Ok(())
 }
 
+/// Whether a stream can have blocks of this size: a power of two, from 512 to 16 MiB.
+pub(super) fn is_block(size: &ByteCount) -> bool {
+    (512..=1 << 24).contains(&size.0) && size.0.is_power_of_two()
+}
+
+/// Checks that sizes of blocks rise, and that a stream can have each.
+pub(super) fn check_rising_blocks(sizes: &[ByteCount]) -> Result<(), String> {
+    let rises = sizes.is_sorted_by(|left, right| left < right);
+    if sizes.is_empty() || !rises || !sizes.iter().all(is_block) {
+        return Err("`block_bytes` must rise, powers of two from 512 to 16 MiB".into());
+    }
+    Ok(())
+}
+
 /// How drives are opened.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scale {

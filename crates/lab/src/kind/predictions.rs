@@ -14,7 +14,7 @@
 
 use super::Measurement;
 use super::bench::Bench;
-use super::beyond::{check_drives, on_device, outcome_of};
+use super::beyond::{check_drives, check_rising_blocks, is_block, on_device, outcome_of};
 use super::drive::{DriveVariant, Drives, series_names, targets};
 use super::site::cancelled;
 use crate::error::LabError;
@@ -206,12 +206,7 @@ fn parted<T>(measured: Measured<T>) -> (Measured<()>, T) {
 impl Measurement for Predictions {
     fn check(&self) -> Result<(), String> {
         check_drives(&self.drives, self.capacity)?;
-        let is_block =
-            |bytes: &ByteCount| (512..=1 << 24).contains(&bytes.0) && bytes.0.is_power_of_two();
-        let rises = self.block_bytes.is_sorted_by(|left, right| left < right);
-        if self.block_bytes.is_empty() || !rises || !self.block_bytes.iter().all(is_block) {
-            return Err("`block_bytes` must rise, powers of two from 512 to 16 MiB".into());
-        }
+        check_rising_blocks(&self.block_bytes)?;
         if self.probe_request_bytes.is_empty() || !self.probe_request_bytes.iter().all(is_block) {
             return Err("`probe_request_bytes` must be powers of two from 512 to 16 MiB".into());
         }

@@ -15,7 +15,7 @@
 
 use super::Measurement;
 use super::bench::Bench;
-use super::beyond::{check_drives, outcome_of, volumes};
+use super::beyond::{check_drives, check_rising_blocks, is_block, outcome_of, volumes};
 use super::drive::{Drives, series_names, targets};
 use crate::error::LabError;
 use crate::outcome::Series;
@@ -143,12 +143,7 @@ impl SearchTrees {
 impl Measurement for SearchTrees {
     fn check(&self) -> Result<(), String> {
         check_drives(&self.drives, self.capacity)?;
-        let is_block =
-            |bytes: &ByteCount| (512..=1 << 24).contains(&bytes.0) && bytes.0.is_power_of_two();
-        let rises = self.block_bytes.is_sorted_by(|left, right| left < right);
-        if self.block_bytes.is_empty() || !rises || !self.block_bytes.iter().all(is_block) {
-            return Err("`block_bytes` must rise, powers of two from 512 to 16 MiB".into());
-        }
+        check_rising_blocks(&self.block_bytes)?;
         if !is_block(&self.small_node_bytes) {
             return Err("`small_node_bytes` must be a power of two from 512 to 16 MiB".into());
         }

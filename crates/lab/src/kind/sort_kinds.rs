@@ -15,7 +15,7 @@
 
 use super::Measurement;
 use super::bench::Bench;
-use super::beyond::{check_drives, memory, outcome_of, volumes};
+use super::beyond::{check_drives, is_block, memory, outcome_of, volumes};
 use super::drive::{Drives, series_names, targets};
 use crate::error::LabError;
 use crate::outcome::Series;
@@ -233,7 +233,7 @@ impl Measurement for SortKinds {
         if !rises(&self.weights, 1) || self.weights.iter().any(|&weight| weight > 1000) {
             return Err("`weights` must rise, from 1 or more to 1000 at most".into());
         }
-        if !(512..=1 << 24).contains(&self.block_bytes.0) || !self.block_bytes.0.is_power_of_two() {
+        if !is_block(&self.block_bytes) {
             return Err("`block_bytes` must be a power of two, from 512 to 16 MiB".into());
         }
         if self.in_flight > 64 {

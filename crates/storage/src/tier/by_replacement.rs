@@ -17,7 +17,7 @@ use std::cell::Cell;
 /// Dirty copies are looked for among so many times as many as may be written at a time.
 const LOOK_FACTOR: u32 = 4;
 
-/// TierCopies that leave as pages leave a pool.
+/// Copies that leave as pages leave a pool.
 pub struct ByReplacement {
     frames: Frames,
     replacement: Box<dyn Replacement>,

@@ -22,7 +22,7 @@ const DIRTY_PERCENT_MAX: u64 = 50;
 /// A page that was read sequentially comes in until so many percent are filled.
 const FILLED_PERCENT: u64 = 95;
 
-/// TierCopies by their last use but one.
+/// Copies by their last use but one.
 #[derive(Debug)]
 pub struct LazyCleaning {
     frames: Frames,

@@ -27,7 +27,7 @@ const SEQUENTIAL_GAIN: u64 = 1;
 /// Temperatures are halved after so many reads for each frame: chosen.
 const AGEING_READS_PER_FRAME: u64 = 8;
 
-/// TierCopies of pages in warm extents.
+/// Copies of pages in warm extents.
 #[derive(Debug)]
 pub struct TemperatureAware {
     frames: Frames,

@@ -27,7 +27,7 @@ mod paths;
 
 use super::Measurement;
 use super::bench::Bench;
-use super::beyond::{Scale, outcome_of, volumes_of};
+use super::beyond::{Scale, is_block, outcome_of, volumes_of};
 use super::drive::{Drives, on_drive, targets};
 use crate::error::LabError;
 use crate::outcome::Series;
@@ -494,7 +494,7 @@ impl Measurement for BfsPlacement {
             return Err(format!("`share` must leave {ASKED_NODES} nodes at most to ask for"));
         }
         for size in [self.cluster_block_bytes, self.pool_block_bytes] {
-            if !(512..=1 << 24).contains(&size.0) || !size.0.is_power_of_two() {
+            if !is_block(&size) {
                 return Err("blocks must be of a power of two, from 512 to 16 MiB".into());
             }
         }
