@@ -6,8 +6,8 @@
 //! | --- | --- |
 //! | reads on where one of k streams ended | one of k streams that are read in turn |
 //! | reads anywhere else | a random read, of as many at a time as are said to be on their way |
-//! | writes on where one of k streams ended, behind a read | a read and a write of k streams, less a scan's read |
-//! | writes on, behind a write | a sequential write |
+//! | writes on where one of k streams ended, behind a read or k > 1 | a read and a write of k streams, less a scan's read |
+//! | writes on where the only stream ended, behind a write | a sequential write |
 //! | writes anywhere else | a random write |
 //!
 //! 1. Of d requests at a time each takes what it took at the most that were measured and are no more than d:
@@ -102,7 +102,9 @@ impl Probed {
         let alone_ns = self.going_on[direction].time_ns(bytes, depth);
         if like.is_write {
             let pair = || self.streams_ns(StreamKind::Write, (count, bytes, area_bytes));
-            let Some(pair_ns) = like.is_behind_read.then(pair).flatten() else { return alone_ns };
+            // A write that goes on with another stream than the last one did is not like one in order.
+            let takes_turns = like.is_behind_read || count > 1;
+            let Some(pair_ns) = takes_turns.then(pair).flatten() else { return alone_ns };
             let scan_ns = self.streams_ns(StreamKind::Scan, (1, bytes, area_bytes));
             return pair_ns.saturating_sub(scan_ns.unwrap_or(self.going_on[0].time_ns(bytes, 1)));
         }
@@ -362,6 +364,8 @@ mod tests {
         assert_eq!(cost(&probed, &[write(0), write(1)]), 20_000 + 1800);
         let behind_a_scan = [read(0), write(50), read(1), write(51)];
         assert_eq!(cost(&probed, &behind_a_scan), 7000 + 20_000 + 1000 + (2900 - 900));
+        let in_turn = [write(0), write(50), write(1), write(51)];
+        assert_eq!(cost(&probed, &in_turn), 2 * 20_000 + 2 * (2900 - 900));
     }
 
     #[test]

@@ -180,11 +180,13 @@ impl OfVolume {
 }
 
 impl Streams {
-    /// Notes a request. Where it goes on with a stream, says how many take turns.
+    /// Notes a request. Where it goes on with a stream, says how many take turns: one where the last request
+    /// was of the same.
     fn note(&mut self, access: &Access, may_pass_over: bool) -> Option<u64> {
         let offset = access.offset_bytes;
         let mut found = self.ends.iter().rposition(|&(end, _)| end == offset);
         let goes_on = found.is_some();
+        let is_same = found.is_some_and(|at| at + 1 == self.ends.len());
         if !goes_on && may_pass_over {
             let gap_max = GAP_COUNT_MAX * u64::from(access.byte_count);
             let is_behind = |&(end, _): &(u64, u64)| end < offset && offset - end <= gap_max;
@@ -208,6 +210,6 @@ impl Streams {
         }
         self.recent_count += u64::from(!self.recent.contains(&number));
         self.recent.push_back(number);
-        goes_on.then_some(self.recent_count)
+        goes_on.then_some(if is_same { 1 } else { self.recent_count })
     }
 }

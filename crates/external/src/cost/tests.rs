@@ -105,6 +105,23 @@ fn assert_near(predicted: &Trace, found: &Trace, thousandths: u64) {
 }
 
 #[test]
+fn runs_of_memory_in_one_piece_are_predicted_whole() {
+    let store = store_with(1024, 1, 1, 1 << 20);
+    for (memory_blocks, is_whole) in [(20, true), (80, false)] {
+        let bytes = memory_blocks * 1024;
+        let mut predicted = Trace::default();
+        predict::sort::<u64>(&store, 100_000, bytes, &mut Rng::new(1), &mut predicted).unwrap();
+        let accesses = predicted.accesses();
+        let first = accesses.iter().position(|access| access.is_write).unwrap();
+        let in_a_row = accesses[first..].iter().take_while(|access| access.is_write).count();
+        // A run comes out when as much has come in.
+        let run_blocks = if is_whole { 19 } else { 1 };
+        assert!(in_a_row.abs_diff(run_blocks) <= 1, "{memory_blocks}: {in_a_row} of {run_blocks}");
+        assert!(first.abs_diff(run_blocks) <= 1, "{memory_blocks}: {first} before");
+    }
+}
+
+#[test]
 fn a_ranking_is_predicted_but_for_its_coins() {
     for (count, memory_blocks) in [(20_000_u64, 200_u64), (20_000, 40), (3000, 64), (0, 20)] {
         let store = store_with(1024, 1, 1, 1 << 20);

@@ -107,6 +107,11 @@ impl Division {
         records.div_ceil(self.per_block)
     }
 
+    /// Blocks that are written without a record that comes in between: a run, where memory is in one piece.
+    pub(crate) const fn blocks_at_once(&self) -> u64 {
+        if self.piece_count == 1 { self.blocks(self.run_records) } else { 1 }
+    }
+
     /// How many runs a sort of `count` records writes; none if all are sorted in memory.
     pub(crate) const fn run_count(&self, count: u64) -> u64 {
         if count <= self.piece_count * self.run_records {

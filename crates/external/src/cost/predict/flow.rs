@@ -4,6 +4,8 @@
 //!   read     ──a────b────a────b────a────b──►      each stream goes at the pace that has it end with
 //!   written  ────────A─────────────────A───►      the others; what is written comes when it is full
 //! ```
+//!
+//! Runs of a sort in one piece of memory are written whole, one after the other.
 
 use super::Requests;
 use crate::cost::{Access, Work};
@@ -25,6 +27,8 @@ pub(super) struct Pen<'r> {
 pub(super) struct Writing {
     next: u64,
     end: u64,
+    /// How many of them are written at once.
+    burst: u64,
 }
 
 /// What is read.
@@ -52,7 +56,12 @@ impl Writing {
 
     /// From its beginning to the end of a later one.
     pub(super) const fn up_to(self, last: &Self) -> Self {
-        Self { next: self.next, end: last.end }
+        Self { end: last.end, ..self }
+    }
+
+    /// The same, so many of which are written at once; one at least.
+    pub(super) const fn in_bursts_of(self, burst: u64) -> Self {
+        Self { burst, ..self }
     }
 
     /// The same, when it was written.
@@ -134,15 +143,19 @@ pub(super) fn rounded(value: f64) -> u64 {
 struct Pace {
     all: u64,
     done: u64,
-    /// A read comes before what it brings, a write behind what it takes.
-    is_write: bool,
+    /// Writes of so many at once come behind what the last of them takes; a read, which has 0 here, comes
+    /// before what it brings.
+    burst: u64,
 }
 
 impl Pace {
     /// When the next one comes, as a fraction of the flow.
     fn due(self) -> (u128, u128) {
-        let halves = 2 * u128::from(self.done) + if self.is_write { 2 } else { 0 };
-        (halves, 2 * u128::from(self.all))
+        let due = match self.done.checked_div(self.burst) {
+            None => self.done,
+            Some(bursts) => (bursts + 1).saturating_mul(self.burst).min(self.all),
+        };
+        (due.into(), self.all.into())
     }
 }
 
@@ -171,7 +184,7 @@ impl<'r> Pen<'r> {
     pub(super) const fn row(&mut self, blocks: u64) -> Writing {
         let next = self.next_block;
         self.next_block = next.saturating_add(blocks);
-        Writing { next, end: self.next_block }
+        Writing { next, end: self.next_block, burst: 1 }
     }
 
     /// A request, one of so many that are on their way.
@@ -201,8 +214,8 @@ impl<'r> Pen<'r> {
         mut writings: Vec<Writing>,
         rng: &mut Rng,
     ) -> Result<(), ExternalError> {
-        let read = readings.iter().map(|it| Pace { all: it.left(), done: 0, is_write: false });
-        let written = writings.iter().map(|it| Pace { all: it.left(), done: 0, is_write: true });
+        let read = readings.iter().map(|it| Pace { all: it.left(), done: 0, burst: 0 });
+        let written = writings.iter().map(|it| Pace { all: it.left(), done: 0, burst: it.burst });
         let mut paces: Vec<Pace> = read.chain(written).collect();
         loop {
             let waiting = paces.iter_mut().enumerate().filter(|(_, pace)| pace.done < pace.all);

@@ -49,6 +49,7 @@ impl Sort {
         let place = |records: u64| (records, pen.row(division.blocks(records)));
         let runs: Vec<(u64, Writing)> = division.runs(count).into_iter().map(place).collect();
         let all = runs.last().map_or(first, |(_, last)| first.up_to(last));
+        let all = all.in_bursts_of(division.blocks_at_once());
         Ok((Self { division, count, runs }, all))
     }
 
