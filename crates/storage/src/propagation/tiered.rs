@@ -11,7 +11,9 @@
 //!
 //! 1. What was written into a slot is known at once; where the newest version of a page lies after a cut
 //!    is what the last map says, and the disk for pages of which that says nothing.
-//! 2. A map is written when all that it names is durable. There are two, written in turn, with sums.
+//! 2. A map is written when all that it says is so durably: slots have what it names, places what it calls
+//!    clean, and files reach to the end of pages that are in the tier alone. There are two maps, written in
+//!    turn, with sums.
 //! 3. A slot that the last map calls dirty is *bound*: nothing is written over it before another map is
 //!    durable. So that map never points at what is not there, and a dirty copy whose sum fails is damage.
 //! 4. A copy is written to its place only while it is bound, and clean when the place is durable: a place
@@ -19,8 +21,11 @@
 //! 5. A clean copy whose sum fails counts for nothing: its slot was used again since the map was written.
 //! 6. A page is written to its place past the tier only while no map names it, so that what a map calls
 //!    clean is what lies in the place. A tier that writes through has no such maps: after a cut it is empty.
-//! 7. After a failure that leaves it open where a page lies nothing is read or written any more. Opening
-//!    the database again goes by the last map.
+//! 7. A file that was removed or cut is so durably before a map forgets its pages: else a cut of the power
+//!    brings it back without those that were in the tier alone.
+//! 8. After a failure that leaves it open where a page lies nothing is read or written any more, and no file
+//!    comes or goes: one that came could have the number of another whose pages the last map names. Opening
+//!    the database again goes by that map.
 
 mod copies;
 mod flash;
@@ -48,6 +53,8 @@ const SEQUENTIAL_COUNT_MAX: usize = 1 << 16;
 /// Pages in their places and in a tier.
 pub struct Tiered {
     in_place: InPlace,
+    /// The file on the data that says that there is a tier.
+    marker: FileId,
     config: TierConfig,
     page_bytes: u32,
     policy: Box<dyn TierPolicy>,
@@ -120,15 +127,20 @@ impl Tiered {
         let tier = media.volume(TIER)?.clone();
         let in_place = InPlace::new(media, page_bytes)?;
         let data = in_place.data();
-        let is_made = data.files().iter().any(|(_, name)| name == FILES[0]);
+        let made = data.files().into_iter().find(|(_, name)| name == FILES[0]);
         let room = (page_bytes, config.slot_count);
-        let (flash, map) = Flash::open(tier, room, buffer_alignment, is_made)?;
-        if !is_made {
-            let file = data.create(FILES[0])?;
-            data.sync(file)?;
-        }
+        let (flash, map) = Flash::open(tier, room, buffer_alignment, made.is_some())?;
+        let marker = match made {
+            Some((marker, _)) => marker,
+            None => {
+                let marker = data.create(FILES[0])?;
+                data.sync(marker)?;
+                marker
+            }
+        };
         let mut tiered = Self {
             in_place,
+            marker,
             config: *config,
             page_bytes,
             policy: config.build(),
@@ -166,8 +178,12 @@ impl Tiered {
                 || data.byte_count(address.file) <= address.offset_bytes(self.page_bytes);
             has_cut |= is_cut;
             let may_be_whole = !is_cut && (is_dirty || has_clean);
-            let is_whole =
-                may_be_whole && self.flash.is_whole(slot, page, self.copies.sum(slot))?;
+            let is_whole = may_be_whole
+                && match self.flash.is_whole(slot, page, self.copies.sum(slot)) {
+                    // What cannot be read here lies in its place, too.
+                    Err(_) if !is_dirty => false,
+                    answer => answer?,
+                };
             match is_whole {
                 true => kept.push(copy),
                 false if is_cut || !is_dirty => self.forget(page),
@@ -206,9 +222,10 @@ impl Tiered {
         self.trouble.clone().map_or(Ok(()), Err)
     }
 
-    /// Takes note of what went wrong.
+    /// Takes note of what went wrong, and leaves the data alone from then on.
     fn noted<T>(&mut self, result: Result<T, StorageError>) -> Result<T, StorageError> {
         if let Err(error) = &result {
+            self.in_place.data().stop(error.to_string());
             self.trouble.get_or_insert_with(|| error.clone());
         }
         result
@@ -328,8 +345,11 @@ impl Tiered {
         Ok(())
     }
 
-    /// Makes the slots durable, and then the map that says what they have.
+    /// Makes durable what a map says, and then the map.
     fn write_map(&mut self) -> Result<(), StorageError> {
+        // What went past the tier may have come back as a clean copy since.
+        self.in_place.sync()?;
+        self.sync_lengths()?;
         if !has_bug!(MapAheadOfData) {
             self.flash.sync_slots()?;
         }
@@ -389,6 +409,19 @@ impl Tiered {
         Ok(())
     }
 
+    /// Has files reach to the end of their pages, as writing those in place would: redo writes pages past what
+    /// a crash left of a file.
+    fn make_room(&self, pages: &[PageWrite]) -> Result<(), StorageError> {
+        let data = self.in_place.data();
+        for PageWrite { address, .. } in pages {
+            let end = address.offset_bytes(self.page_bytes) + u64::from(self.page_bytes);
+            if data.byte_count(address.file) < end {
+                data.set_byte_count(address.file, end)?;
+            }
+        }
+        Ok(())
+    }
+
     fn write_all(&mut self, pages: &mut [PageWrite]) -> Result<(), StorageError> {
         self.land();
         if self.writes_through() {
@@ -416,7 +449,6 @@ impl Tiered {
 
     fn make_durable(&mut self) -> Result<(), StorageError> {
         self.in_place.sync()?;
-        self.sync_lengths()?;
         match self.is_mapped || has_bug!(StaleCopyWins) {
             true => Ok(()),
             false => self.write_map(),
@@ -434,10 +466,14 @@ impl Tiered {
         self.sequential.retain(|page| !(first..=last).contains(page));
         self.lengths.remove(&file);
         self.in_place.truncate(file, first_page)?;
-        match self.is_mapped {
-            true => Ok(()),
-            false => self.write_map(),
+        if self.is_mapped {
+            return Ok(());
         }
+        // A removal is durable with any sync of the volume.
+        let data = self.in_place.data();
+        let is_there = data.files().iter().any(|(known, _)| *known == file);
+        data.sync(if is_there { file } else { self.marker })?;
+        self.write_map()
     }
 }
 
@@ -507,6 +543,8 @@ impl Propagation for Tiered {
 
     fn write(&mut self, pages: &mut [PageWrite]) -> Result<(), StorageError> {
         self.check()?;
+        // Where there is none nothing has happened yet.
+        self.make_room(pages)?;
         let written = self.write_all(pages);
         self.noted(written)
     }

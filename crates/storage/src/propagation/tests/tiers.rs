@@ -142,11 +142,20 @@ impl Lives {
         }
     }
 
+    /// Cuts pages off; or the file goes, with all of them or none, and one comes that gets its number.
     fn cut(&mut self, placement: &mut Placement, io: &Io) -> Result<(), StorageError> {
-        let first = self.any_page().max(PAGES / 2);
-        self.durable[first as usize..].fill(0);
+        let goes = self.rng.below(3) == 0;
+        let first = if goes { 1 } else { self.any_page().max(PAGES / 2) };
+        match goes {
+            true => io.remove(self.file)?,
+            false => self.durable[first as usize..].fill(0),
+        }
         placement.truncate(self.file, first)?;
+        self.durable[first as usize..].fill(0);
         self.newest[first as usize..].fill(0);
+        if goes {
+            assert_eq!(io.create("table")?, self.file, "its number is free");
+        }
         io.set_byte_count(self.file, FILE_BYTES)
     }
 
@@ -161,6 +170,10 @@ impl Lives {
         let mut placement = build_with(&self.config, media, self.copies, was_closed)
             .map_err(|error| Violation(format!("it is not opened: {error}")))?;
         placement.audit();
+        if io.files().iter().all(|(file, _)| *file != self.file) {
+            assert_eq!(io.create("table").unwrap(), self.file, "its number is free");
+            self.durable.fill(0);
+        }
         io.set_byte_count(self.file, FILE_BYTES).unwrap();
         for number in 1..=PAGES {
             let address = PageAddress::new(self.file, number);
@@ -259,16 +272,43 @@ fn filled(config: &TierConfig) -> (Ground, FileId) {
 }
 
 fn reopened(ground: &Ground, config: &TierConfig) -> Result<(Io, Placement), StorageError> {
+    opened(ground, config, true)
+}
+
+/// What a cut of the power left of it.
+fn restarted(ground: &Ground, config: &TierConfig) -> Result<(Io, Placement), StorageError> {
+    ground.restart();
+    opened(ground, config, false)
+}
+
+fn opened(
+    ground: &Ground,
+    config: &TierConfig,
+    was_closed: bool,
+) -> Result<(Io, Placement), StorageError> {
     let io = io_on(&ground.data, false).unwrap();
-    let config = PropagationConfig::Tiered(*config);
-    let (placement, _) = config.build(PAGE_BYTES, ground.media(&io, false), None, true)?;
+    let placement = build_with(config, ground.media(&io, false), None, was_closed)?;
     Ok((io, placement))
+}
+
+fn write_each(
+    placement: &mut Placement,
+    file: FileId,
+    mut numbers: std::ops::RangeInclusive<u32>,
+    fill: u8,
+) -> Result<(), StorageError> {
+    numbers.try_for_each(|number| placement.write(&mut [page(file, number, fill)]))
+}
+
+/// The disk of the tier.
+fn tier_of(ground: &Ground) -> &Disk {
+    let OtherGround::Disk(disk) = &ground.others[0].1 else { unreachable!("a tier is a volume") };
+    disk
 }
 
 /// Writes other bytes over a part of a file of the tier.
 fn damage(ground: &Ground, name: &str, offset_bytes: u64) {
-    let OtherGround::Disk(disk) = &ground.others[0].1 else { unreachable!("a tier is a volume") };
-    let io = io_on(disk, false).unwrap();
+    let io = io_on(tier_of(ground), false).unwrap();
     let file = io.files().into_iter().find(|(_, known)| known == name).unwrap().0;
     let mut buffer = IoBuffer::zeroed(512);
     buffer.fill(0xA5);
@@ -334,8 +374,7 @@ fn a_map_that_is_damaged_or_another_tiers_is_refused() {
     assert!(told.contains("it is of 16 slots"), "{told}");
 
     let (ground, _) = filled(&config);
-    let OtherGround::Disk(disk) = &ground.others[0].1 else { unreachable!("a tier is a volume") };
-    drop(volume_on(disk, true).unwrap());
+    drop(volume_on(tier_of(&ground), true).unwrap());
     let told = reopened(&ground, &config).map(drop).unwrap_err().to_string();
     assert!(told.contains("is empty; hand the right one over"), "{told}");
 }
@@ -378,4 +417,81 @@ fn a_tier_that_fails_is_told_and_nothing_synced_is_lost() {
             assert!(found == 7 || number == 2 && found == 9, "{kind}: {found}");
         }
     }
+}
+
+/// A map that forgets the pages first has only what lies in the places for a file that is there again.
+#[test]
+fn a_file_that_a_cut_brings_back_has_the_pages_that_were_in_the_tier_alone() {
+    let kinds = TierPolicyKind::ALL.into_iter().filter(|kind| *kind != TierPolicyKind::Tac);
+    for (kind, first_page) in kinds.flat_map(|kind| [(kind, 1), (kind, 3)]) {
+        let config = config_of(kind, false);
+        let cuts = [0, 1].into_iter().flat_map(|medium| (1..=12).map(move |at| (medium, at)));
+        for (medium, at) in cuts {
+            let (ground, file) = filled(&config);
+            let (io, mut placement) = reopened(&ground, &config).unwrap();
+            ground.cut_at(medium, at, at);
+            let removed = if first_page == 1 { io.remove(file) } else { Ok(()) };
+            _ = removed.and_then(|()| placement.truncate(file, first_page));
+            drop((io, placement));
+            let (io, mut placement) = restarted(&ground, &config).unwrap();
+            let page_count = (io.byte_count(file) / u64::from(PAGE_BYTES)) as u32;
+            for number in 1..=page_count.min(6) {
+                let found = read(&mut placement, PageAddress::new(file, number))[0];
+                assert_eq!(found, 7, "{kind}, from page {first_page}: page {number}, cut at {at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn pages_behind_the_end_of_their_file_are_there_after_a_cut() {
+    for kind in TierPolicyKind::ALL {
+        let config = config_of(kind, false);
+        let (ground, file) = filled(&config);
+        let (io, mut placement) = reopened(&ground, &config).unwrap();
+        io.set_byte_count(file, 8 * u64::from(PAGE_BYTES)).unwrap();
+        io.sync(file).unwrap();
+        write_each(&mut placement, file, 12..=12, 9).unwrap();
+        placement.sync().unwrap();
+        drop((io, placement));
+        let (io, mut placement) = restarted(&ground, &config).unwrap();
+        assert!(io.byte_count(file) >= 12 * u64::from(PAGE_BYTES), "{kind}");
+        assert_eq!(read(&mut placement, PageAddress::new(file, 12))[0], 9, "{kind}");
+    }
+}
+
+#[test]
+fn no_file_comes_or_goes_once_the_tier_has_failed() {
+    let config = config_of(TierPolicyKind::Lru, false);
+    let (ground, file) = filled(&config);
+    let (io, mut placement) = reopened(&ground, &config).unwrap();
+    io.remove(file).unwrap();
+    ground.cut_at(1, 1, 3);
+    assert!(placement.truncate(file, 1).is_err());
+    let made = io.create("other").unwrap_err();
+    assert!(matches!(made, StorageError::Poisoned { .. }), "{made}");
+}
+
+#[test]
+fn a_clean_copy_that_cannot_be_read_is_passed_over() {
+    let config = config_of(TierPolicyKind::FaceGsc, true);
+    let mut opened_count = 0;
+    for ahead in 1..=12 {
+        let (ground, file) = filled(&config);
+        let io = io_on(&ground.data, false).unwrap();
+        let media = ground.media(&io, false);
+        let fail_requests = vec![tier_of(&ground).lock().submitted_count() + ahead];
+        tier_of(&ground).lock().set_plan(FaultPlan { fail_requests, ..FaultPlan::default() });
+        let built = build_with(&config, media, None, true);
+        if tier_of(&ground).lock().failed().request_count == 0 {
+            break;
+        }
+        // Without its maps it is not opened.
+        let Ok(mut placement) = built else { continue };
+        opened_count += 1;
+        for number in 1..=6 {
+            assert_eq!(read(&mut placement, PageAddress::new(file, number))[0], 7);
+        }
+    }
+    assert_eq!(opened_count, 6, "a read of each copy failed once");
 }
