@@ -7,7 +7,7 @@ use super::map::{PageTable, Version};
 use super::summary::{self, Entry, EntryKind};
 use crate::PageAddress;
 use nandu_base::to_u32;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a write changes.
 #[derive(Clone, Debug)]
@@ -46,6 +46,8 @@ pub(super) struct Batch {
     /// Their starts count from the first of them.
     pub(super) entries: Vec<Entry>,
     pub(super) changes: Vec<Change>,
+    /// Pages of which a differential is among them.
+    differences: BTreeSet<PageAddress>,
 }
 
 impl Batch {
@@ -57,6 +59,11 @@ impl Batch {
     pub(super) fn has_base_of(&self, address: PageAddress) -> bool {
         let word = address.to_word();
         self.entries.iter().any(|it| it.kind == EntryKind::Base && it.address == word)
+    }
+
+    /// Whether a differential of that page is among it: the newest that there is.
+    pub(super) fn has_difference_of(&self, address: PageAddress) -> bool {
+        self.differences.contains(&address)
     }
 
     /// Bytes of the write with so many flash pages and entries more.
@@ -94,6 +101,7 @@ impl Batch {
         let start = self.push_flash_page(EntryKind::Differentials, 0, 0, slot_bytes);
         let packed = pack(&mut self.bytes[start as usize..]);
         self.sum_last();
+        self.differences.extend(packed.iter().map(|(address, ..)| *address));
         let change =
             |(address, waiting, at)| Change::Difference { address, waiting, flash_page: start, at };
         self.changes.extend(packed.into_iter().map(change));

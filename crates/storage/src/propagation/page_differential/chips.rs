@@ -140,6 +140,8 @@ struct ChipSegments {
     segment_count: u32,
     /// Those that can have something.
     usable_count: u32,
+    /// Why commands are given.
+    cause: Cause,
     reads: RefCell<BegunReads>,
 }
 
@@ -264,6 +266,7 @@ impl ChipSegments {
             segment_block_count,
             segment_count: geometry.erase_block_count / segment_block_count,
             usable_count: 0,
+            cause: Cause::Host,
             reads: RefCell::default(),
             chips,
         };
@@ -367,7 +370,7 @@ impl ChipSegments {
     }
 
     fn submit(&self, command: FlashCommand) -> Result<u64, FlashError> {
-        self.chips.submit(Cause::Host, command).map_err(|rejected| rejected.error)
+        self.chips.submit(self.cause, command).map_err(|rejected| rejected.error)
     }
 
     fn begin(&self, offset_bytes: u64, target: IoBuffer) -> Result<u64, StorageError> {
@@ -525,6 +528,10 @@ impl SegmentMedium for ChipSegments {
         let is_good = self.end_erases(erases)?;
         self.usable_count -= u32::from(!is_good);
         Ok(is_good)
+    }
+
+    fn set_is_cleaning(&mut self, is_cleaning: bool) {
+        self.cause = if is_cleaning { Cause::Cleaning } else { Cause::Host };
     }
 
     fn begin_read(&self, offset_bytes: u64, target: IoBuffer) -> Result<u64, StorageError> {

@@ -1,6 +1,6 @@
 //! Cleaning: of a victim the base pages that are live are copied, and its valid differentials join those
-//! that wait, so that they fill differential pages with others (the paper's compaction). The victim is
-//! free once that is durable.
+//! that wait, so that they fill differential pages with others (the paper's compaction); one that would
+//! share its flash page with none is laid over its base page. The victim is free once that is durable.
 //!
 //! ```text
 //!   replenish: while the supply is low ─► make what is empty free
@@ -11,7 +11,10 @@
 //! 1. Whatever else is written leaves [`KEPT_COUNT`] segments free, so that cleaning never lacks one.
 //! 2. Where differentials fill most of their share of the spare room, cleaning lays them over the base
 //!    pages that it moves, which takes no more than to move these.
-//! 3. On a full volume new pages find no room once all base pages would leave less than a [`SPARE_PART`]
+//! 3. A differential counts as much as it may take of flash pages that are filled one behind the other:
+//!    a victim that seems to gain something does. One of more than half a flash page takes all of it to
+//!    be moved, and no more to be laid over its base page, whose room is gained.
+//! 4. On a full volume new pages find no room once all base pages would leave less than a [`SPARE_PART`]
 //!    of the segments, and there are no new differentials then. So pages that are there can be changed
 //!    and taken away.
 
@@ -51,6 +54,23 @@ impl PageDifferential {
         u64::from(dense_count) * self.slot_bytes() as u64
     }
 
+    /// What a differential may take of flash pages, whichever others it shares one with. Those that are
+    /// filled one behind the other are left once the next differential does not fit: blank is less than
+    /// the largest that may come.
+    pub(super) fn room_of_difference(&self, record_bytes: usize) -> u32 {
+        let (bytes, slot_bytes) = (stored_bytes(record_bytes), self.slot_bytes());
+        if self.is_large(bytes) {
+            return to_u32(slot_bytes as u64);
+        }
+        let largest = (self.settings.difference_bytes_max as usize).clamp(bytes, slot_bytes / 2);
+        to_u32((bytes as u64 * slot_bytes as u64).div_ceil((slot_bytes - largest) as u64))
+    }
+
+    /// Whether a differential of so many bytes, as it is stored, has a flash page to itself.
+    fn is_large(&self, stored_bytes: usize) -> bool {
+        2 * stored_bytes > self.slot_bytes()
+    }
+
     /// The most segments that the file may have for the pages that there are.
     pub(super) fn segment_count_max(&self) -> u32 {
         let wanted = self.segment_count_share().saturating_add(self.crowd_count);
@@ -69,13 +89,14 @@ impl PageDifferential {
 
     /// Whether differentials have all the room that they may have.
     pub(super) fn is_pressed(&self) -> bool {
-        let bytes = self.table.difference_bytes() + self.buffer.used_bytes() as u64;
+        let waiting_bytes = 2 * self.buffer.used_bytes() as u64;
+        let bytes = self.table.difference_room_bytes() + waiting_bytes;
         self.is_scarce || bytes >= self.difference_bytes_max
     }
 
     /// Whether they have most of it.
     fn is_nearly_pressed(&self) -> bool {
-        self.is_scarce || self.table.difference_bytes() >= self.difference_bytes_max / 8 * 7
+        self.is_scarce || self.table.difference_room_bytes() >= self.difference_bytes_max / 8 * 7
     }
 
     /// Half of what is to spare, where the file gets as long as it may.
@@ -110,7 +131,8 @@ impl PageDifferential {
         let spare = (count / u64::from(part)).max(u64::from(SPARE_COUNT_MIN));
         let kept = self.settings.reserve_segment_count.max(KEPT_COUNT) + OPEN_SEGMENT_COUNT;
         let left = count.saturating_sub(spare + u64::from(kept)) * self.dense_bytes();
-        let left = left.saturating_sub(self.table.difference_bytes()) / self.slot_bytes() as u64;
+        let left =
+            left.saturating_sub(self.table.difference_room_bytes()) / self.slot_bytes() as u64;
         left.saturating_sub(self.table.page_count())
     }
 
@@ -126,6 +148,13 @@ impl PageDifferential {
 
     /// Sees to it that segments are there to be written.
     pub(super) fn replenish(&mut self) -> Result<(), StorageError> {
+        self.medium.set_is_cleaning(true);
+        let answer = self.free_some();
+        self.medium.set_is_cleaning(false);
+        answer
+    }
+
+    fn free_some(&mut self) -> Result<(), StorageError> {
         self.difference_bytes_max = self.find_difference_bytes_max();
         // Pages may have gone since, or differentials: who only changes pages asks for no room.
         self.is_scarce = self.is_scarce && self.room_now() == 0;
@@ -265,10 +294,14 @@ impl PageDifferential {
             return Ok(());
         }
         self.counters.cleaned_segment_count += 1;
+        // First, since a base page over which one of them is laid need not be moved.
+        for entry in entries.iter().filter(|entry| entry.kind == EntryKind::Differentials) {
+            self.compact(entry, &bytes, start)?;
+        }
         for entry in &entries {
             match entry.kind {
                 EntryKind::Base => self.move_base(entry, &bytes, start)?,
-                EntryKind::Differentials => self.compact(entry, &bytes, start)?,
+                EntryKind::Differentials => {}
                 EntryKind::Truncated | EntryKind::Void => self.move_note(entry, victim)?,
             }
         }
@@ -319,7 +352,7 @@ impl PageDifferential {
                 let flash_page = start + u64::from(entry.start);
                 let found = differentials_of(self.flash_page(entry, bytes));
                 let valid = found.filter(|found| self.valid(found, flash_page).is_some());
-                to_u32(valid.map(|found| stored_bytes(found.record.len()) as u64).sum())
+                valid.map(|found| self.room_of_difference(found.record.len())).sum()
             }
             EntryKind::Truncated | EntryKind::Void => 0,
         }
@@ -329,9 +362,15 @@ impl PageDifferential {
         self.make_room_in_batch()?;
         let Some(place) = self.live_base(entry, start) else { return Ok(()) };
         let address = entry.page();
+        let can_be_large = self.is_large(self.settings.difference_bytes_max as usize);
+        if can_be_large && self.batch.has_base_of(address) {
+            return Ok(());
+        }
         let page_bytes = self.settings.page_bytes as usize;
         let base = &self.flash_page(entry, bytes)[..page_bytes];
+        // What is gathered is newer than what the table has.
         if self.is_nearly_pressed()
+            && !self.batch.has_difference_of(address)
             && let Some(merged) = self.merge(address, &place, base)?
         {
             let stamp = self.next_stamp();
@@ -369,26 +408,46 @@ impl PageDifferential {
         Ok(laid.filter(|_| page_is_sound(&page, address)).map(|_| page))
     }
 
-    /// Has the valid differentials of a flash page wait with the others.
+    /// Has the valid differentials of a flash page wait with the others, or lays them over their base pages.
     fn compact(&mut self, entry: &Entry, bytes: &[u8], start: u64) -> Result<(), StorageError> {
         let flash_page = start + u64::from(entry.start);
         for found in differentials_of(self.flash_page(entry, bytes)) {
+            let Some(place) = self.newest(&found, flash_page) else { continue };
             let bytes = stored_bytes(found.record.len());
+            if self.is_large(bytes)
+                && let Some(merged) = self.lay_over_base(&found, &place)
+            {
+                self.make_room_in_batch()?;
+                let stamp = self.next_stamp();
+                self.push_base(found.address, stamp, &merged);
+                self.counters.merged_count += 1;
+                continue;
+            }
             if self.buffer.used_bytes() + bytes > self.slot_bytes() {
-                // And write it: what is gathered only is neither in the buffer nor in the table, so an
-                // older differential would be taken for the newest.
                 self.flush_buffer()?;
-                self.emit()?;
             }
-            let waiting = self.buffer.get(found.address);
-            let is_newest = waiting.is_none_or(|waiting| waiting.stamp < found.stamp);
-            if is_newest && let Some(place) = self.valid(&found, flash_page) {
-                let (stamp, record) = (found.stamp, found.record.to_vec());
-                let waiting = Waiting { stamp, base_stamp: place.base_stamp, record };
-                self.buffer.insert(found.address, waiting);
-            }
+            let (stamp, record) = (found.stamp, found.record.to_vec());
+            let waiting = Waiting { stamp, base_stamp: place.base_stamp, record };
+            self.buffer.insert(found.address, waiting);
         }
         Ok(())
+    }
+
+    /// The page of a differential that is valid, and newer than what waits or is gathered.
+    fn newest(&self, found: &Found<'_>, flash_page: u64) -> Option<Place> {
+        let waiting = self.buffer.get(found.address);
+        let is_newest = waiting.is_none_or(|waiting| waiting.stamp < found.stamp)
+            && !self.batch.has_difference_of(found.address);
+        self.valid(found, flash_page).filter(|_| is_newest)
+    }
+
+    /// The page that a differential makes of its base page. Where that cannot be read there is none: whoever
+    /// wants the page is told.
+    fn lay_over_base(&self, found: &Found<'_>, place: &Place) -> Option<Vec<u8>> {
+        let base = self.medium.read(place.base.offset_bytes(), self.slot_bytes()).ok()?;
+        let mut page = base[..self.settings.page_bytes as usize].to_vec();
+        ChangedRanges::unpack(found.record, &mut page)?;
+        page_is_sound(&page, found.address).then_some(page)
     }
 
     fn move_note(&mut self, entry: &Entry, victim: u32) -> Result<(), StorageError> {

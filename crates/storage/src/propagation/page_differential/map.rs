@@ -27,6 +27,8 @@ pub(super) struct Difference {
     /// Where the flash page starts that holds it.
     pub(super) flash_page: u64,
     pub(super) stamp: u64,
+    /// What it may take of flash pages, with what stays blank beside it.
+    pub(super) room_bytes: u32,
 }
 
 /// Where a page lies.
@@ -50,7 +52,7 @@ pub(super) struct PageTable {
     pages: BTreeMap<PageAddress, Place>,
     valid_counts: BTreeMap<u64, u32>,
     state: u64,
-    difference_bytes: u64,
+    difference_room_bytes: u64,
 }
 
 impl Version {
@@ -122,9 +124,9 @@ impl PageTable {
         self.pages.len() as u64
     }
 
-    /// Bytes of valid differentials.
-    pub(super) const fn difference_bytes(&self) -> u64 {
-        self.difference_bytes
+    /// What valid differentials may take of flash pages.
+    pub(super) const fn difference_room_bytes(&self) -> u64 {
+        self.difference_room_bytes
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (PageAddress, &Place)> {
@@ -201,7 +203,7 @@ impl PageTable {
         if let Some(before) = before {
             self.state = self.state.wrapping_sub(before.version().mark(address));
             if let Some(difference) = before.difference {
-                self.difference_bytes -= u64::from(difference.stored_bytes());
+                self.difference_room_bytes -= u64::from(difference.room_bytes);
                 let count = self.valid_counts.get_mut(&difference.flash_page);
                 let count = count.expect("invariant 1: the flash page has a count");
                 *count -= 1;
@@ -213,7 +215,7 @@ impl PageTable {
         if let Some(after) = after {
             self.state = self.state.wrapping_add(after.version().mark(address));
             if let Some(difference) = after.difference {
-                self.difference_bytes += u64::from(difference.stored_bytes());
+                self.difference_room_bytes += u64::from(difference.room_bytes);
                 *self.valid_counts.entry(difference.flash_page).or_insert(0) += 1;
             }
         }
@@ -228,12 +230,12 @@ impl PageTable {
             assert!(!place.base.is_none(), "{address} has a base page");
             if let Some(difference) = place.difference {
                 *counts.entry(difference.flash_page).or_insert(0) += 1;
-                bytes += u64::from(difference.stored_bytes());
+                bytes += u64::from(difference.room_bytes);
                 assert!(difference.stamp > place.base_stamp, "{address} changed after its base");
             }
         }
         assert_eq!(counts, self.valid_counts, "invariant 1: valid differentials are counted");
         assert_eq!(state, self.state, "invariant 2: the state is that of all pages");
-        assert_eq!(bytes, self.difference_bytes, "bytes of differentials are counted");
+        assert_eq!(bytes, self.difference_room_bytes, "room of differentials is counted");
     }
 }

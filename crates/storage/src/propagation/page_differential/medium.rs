@@ -64,6 +64,9 @@ pub(super) trait SegmentMedium: PieceReads + Send {
     /// If the medium fails.
     fn begin_segment(&mut self, segment: u32) -> Result<bool, StorageError>;
 
+    /// Whether what follows is for cleaning, where somebody counts that.
+    fn set_is_cleaning(&mut self, _is_cleaning: bool) {}
+
     /// Begins to read whole sectors into `target`, for [`Self::end_read`].
     ///
     /// # Errors

@@ -20,9 +20,9 @@
 //!    the last sync or in one of the writes since.
 //! 3. A differential counts only with the base page from which it was made, by that one's stamp.
 //! 4. A segment is written again only when recovery needs nothing of it (`segments`).
-//! 5. Differentials fill half of what is to spare at most. Where they would fill more, pages are written
-//!    as base pages, and cleaning lays differentials over base pages that it moves: space that they take
-//!    is never what keeps cleaning from gaining some.
+//! 5. Differentials fill half of what is to spare at most, with what stays blank beside them. Where they
+//!    would fill more, pages are written as base pages, and cleaning lays differentials over base pages
+//!    that it moves: space that they take is never what keeps cleaning from gaining some.
 //! 6. A write that fails changes nothing: differentials wait again.
 
 mod batch;
@@ -511,7 +511,9 @@ impl PageDifferential {
                     let flash_page = records + u64::from(*flash_page);
                     let record_bytes = to_u32(waiting.record.len() as u64);
                     let at = Location::new(flash_page + u64::from(*at), record_bytes, false);
-                    let difference = Difference { at, flash_page, stamp: waiting.stamp };
+                    let room_bytes = self.room_of_difference(waiting.record.len());
+                    let stamp = waiting.stamp;
+                    let difference = Difference { at, flash_page, stamp, room_bytes };
                     self.apply_difference(*address, waiting.base_stamp, difference, sequence);
                 }
                 Change::Cut { first, stamp, is_moved } => {
@@ -547,7 +549,7 @@ impl PageDifferential {
         sequence: u64,
     ) {
         if let Some(freed) = self.table.set_difference(address, base_stamp, difference) {
-            self.segments.add_live(difference.flash_page, difference.stored_bytes());
+            self.segments.add_live(difference.flash_page, difference.room_bytes);
             self.forget(freed, sequence);
         }
     }
@@ -567,7 +569,7 @@ impl PageDifferential {
             self.segments.remove_live(base.offset_bytes(), bytes, sequence);
         }
         if let Some(difference) = freed.difference {
-            let bytes = difference.stored_bytes();
+            let bytes = difference.room_bytes;
             self.segments.remove_live(difference.flash_page, bytes, sequence);
         }
     }
@@ -714,7 +716,7 @@ impl Propagation for PageDifferential {
         let slot_bytes = to_u32(self.slot_bytes() as u64);
         let bases = self.table.iter().map(|(_, place)| (place.base.offset_bytes(), slot_bytes));
         let differences = self.table.iter().filter_map(|(_, place)| place.difference);
-        let differences = differences.map(|it| (it.flash_page, it.stored_bytes()));
+        let differences = differences.map(|it| (it.flash_page, it.room_bytes));
         self.segments.audit(bases.chain(differences), self.notes.segments());
         assert!(self.batch.is_empty(), "nothing is gathered between two calls");
         assert!(self.durable_sequence <= self.last_sequence, "what is durable was written");

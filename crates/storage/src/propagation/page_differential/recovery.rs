@@ -361,7 +361,8 @@ impl PageDifferential {
             for it in differentials_of(&bytes).filter(is_sound) {
                 let record_bytes = to_u32(it.record.len() as u64);
                 let at = Location::new(flash_page + it.at as u64, record_bytes, false);
-                let difference = Difference { at, flash_page, stamp: it.stamp };
+                let room_bytes = self.room_of_difference(it.record.len());
+                let difference = Difference { at, flash_page, stamp: it.stamp, room_bytes };
                 self.apply_difference(it.address, it.base_stamp, difference, 0);
             }
         }

@@ -6,8 +6,8 @@
 //!     └────────────────────────────────────────────┘
 //! ```
 //!
-//! 1. A segment has as many live bytes as the base pages and differentials that the table of pages
-//!    names there, and as many notes as are known to lie there.
+//! 1. A segment has as many live bytes as the base pages that the table of pages names there, and the
+//!    room of the differentials, and as many notes as are known to lie there.
 //! 2. What a free segment had is not needed, whatever of the latest writes a power cut leaves: of the
 //!    writes there and those that emptied it a durable one says that they were durable, so that recovery
 //!    does not have to follow them one by one.

@@ -5,7 +5,9 @@ use crate::propagation::shared_flash::SharedFlash;
 use crate::propagation::{FlashIo, Medium};
 use nandu_base::FlashOperation;
 use nandu_device::RawFlash;
-use nandu_device::raw_flash::{FlashCommand, FlashPart, FlashRequest, MemoryFlashConfig};
+use nandu_device::raw_flash::{
+    FlashCommand, FlashGeometry, FlashPart, FlashRequest, MemoryFlashConfig,
+};
 
 /// A propagation on chips, which its bench knows nothing of.
 struct ChipBench {
@@ -184,6 +186,47 @@ proptest! {
                 chips.reopen().unwrap();
             }
             chips.bench.check();
+        }
+    }
+}
+
+/// Versions that differ in more than half of a page, mostly.
+const WIDE: PageVersions = PageVersions { place_bytes: 120, ..VERSIONS };
+
+#[test]
+fn differentials_as_large_as_pages_never_have_cleaning_gain_nothing() {
+    // As the paper has them: a page for a flash page, written one by one, and half of the chips to spare.
+    let geometry = FlashGeometry {
+        erase_block_count: 64,
+        flash_pages_per_erase_block: 32,
+        flash_page_bytes: PAGE_BYTES,
+        spare_bytes: 32,
+        die_count: 1,
+    };
+    let config = MemoryFlashConfig { geometry, ..MemoryFlashConfig::default() };
+    for difference_bytes_max in [PAGE_BYTES / 2, PAGE_BYTES] {
+        let settings = PageDifferentialChipsSettings { difference_bytes_max, ..small_on_chips() };
+        let mut chips = ChipBench::new(SharedFlash::with(config.clone()), settings);
+        let (mut rng, page_count, write_count) = (Rng::new(7), 900, 6000);
+        for number in 0..page_count + write_count {
+            let written = if number < page_count { number } else { rng.below(page_count) };
+            let address = page(1, 1 + to_u32(written));
+            let version = chips.bench.model.write(address);
+            let mut buffer = IoBuffer::zeroed(PAGE_BYTES as usize);
+            buffer.copy_from_slice(&WIDE.content(address, version));
+            let changed = ChangedRanges::default();
+            let pdl = &mut chips.bench.propagation;
+            pdl.write(&mut [PageWrite { address, buffer, changed, is_new: false }]).unwrap();
+        }
+        let pdl = &mut chips.bench.propagation;
+        pdl.audit();
+        let counters = pdl.counters();
+        assert!(counters.difference_count > write_count / 8, "{counters:?}");
+        assert_eq!(counters.merged_count > 100, difference_bytes_max == PAGE_BYTES);
+        let program_count = chips.chips.counters().commands.programmed_pages();
+        assert!(program_count < 6 * write_count, "{program_count} programs, {counters:?}");
+        for (address, version) in WIDE.read_all(pdl, &chips.bench.model).unwrap() {
+            assert_eq!(version, chips.bench.model.newest(address), "{address}");
         }
     }
 }
