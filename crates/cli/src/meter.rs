@@ -1,6 +1,7 @@
 //! What a meter of this machine told of a command, or why there is none.
 //!
-//! 1. Nothing is made up: where no meter told joules, `meter` is `none` and `meter_note` says why.
+//! 1. Nothing is made up: where no meter told joules, `meter` is `none` and `meter_note` says why. Beside joules it
+//!    says what is not in them.
 //! 2. Simulated drives have a time of their own, which no meter sees.
 
 use crate::stopwatch::Stopwatch;
@@ -15,7 +16,7 @@ use std::path::Path;
 #[derive(Debug, Serialize)]
 pub(crate) struct MeterReport {
     meter: MeterFigures,
-    /// Why there is none.
+    /// Why there is none, or what is not in it.
     meter_note: Option<String>,
 }
 
@@ -62,7 +63,10 @@ impl MeterReport {
     /// A line for people.
     pub(crate) fn line(&self) -> String {
         match (&self.meter, &self.meter_note) {
-            (MeterFigures::Told(energy), _) => format!("energy, {}", energy.line()),
+            (MeterFigures::Told(energy), Some(note)) => {
+                format!("energy, {}; {note}", energy.line())
+            }
+            (MeterFigures::Told(energy), None) => format!("energy, {}", energy.line()),
             (MeterFigures::Nothing(none), Some(why)) => format!("meter: {none}, {why}"),
             (MeterFigures::Nothing(none), None) => format!("meter: {none}"),
         }
@@ -86,10 +90,12 @@ impl RaplRun {
     /// The command is over and has done so many operations, if somebody counted them.
     pub(crate) fn end(self, operation_count: Option<u64>) -> MeterReport {
         let now = Nanos(self.stopwatch.nanos());
+        let note = self.rapl.as_ref().ok().and_then(Rapl::note);
         let told = self.rapl.and_then(|rapl| rapl.end(now, operation_count.unwrap_or(0)));
-        MeterReport::of(told.map(|mut report| {
+        let report = MeterReport::of(told.map(|mut report| {
             report.operations_per_joule = operation_count.and(report.operations_per_joule);
             report
-        }))
+        }));
+        MeterReport { meter_note: report.meter_note.or(note), ..report }
     }
 }

@@ -10,7 +10,8 @@
 //! The files may be there and unreadable: since 2020 only root reads them. A meter that cannot be read
 //! is none, and says why.
 //!
-//! 1. Zones are known by their `name`; those that are added do not overlap.
+//! 1. Zones are known by their `name`; those that are added do not overlap. One without a name that can be read is
+//!    left out, and told by its directory: nobody knows whether it lies within another one.
 //! 2. A counter that is lower than before has begun anew after `max_energy_range_uj`.
 //! 3. Where so much time passed between two samples that a wrap may have been missed, the energy is not
 //!    told. Who looks every [`Rapl::interval`] misses none.
@@ -101,6 +102,8 @@ struct Zone {
 #[derive(Clone, Debug)]
 pub struct Rapl {
     zones: Vec<Zone>,
+    /// The directories of zones that nobody knows the name of.
+    nameless: Vec<String>,
     /// How long it takes the counters to go around, at the least.
     lasts: Nanos,
     begun_at: Nanos,
@@ -114,19 +117,27 @@ impl Rapl {
     /// Begins to measure `now` what lies in `root`, which is [`ROOT`] on a real machine.
     ///
     /// # Errors
-    /// Where there is no zone, or one that cannot be read.
+    /// Where there is no zone whose name is known, or one of these cannot be read.
     pub fn begin(root: &Path, now: Nanos) -> Result<Self, RaplError> {
         let none = || RaplError::NoZone { root: root.into() };
         let entries = fs::read_dir(root).map_err(|_| none())?;
         let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         folders.sort();
-        let mut zones = Vec::new();
+        let (mut zones, mut nameless) = (Vec::new(), Vec::new());
+        let mut unreadable = None;
         for folder in folders {
-            let is_rapl = folder.file_name().and_then(|name| name.to_str());
-            if !is_rapl.is_some_and(|name| name.starts_with("intel-rapl:")) {
+            let called = folder.file_name().and_then(|name| name.to_str());
+            let Some(called) = called.filter(|name| name.starts_with("intel-rapl:")) else {
                 continue;
-            }
-            let name = text_in(&folder.join("name"))?;
+            };
+            let name = match text_in(&folder.join("name")) {
+                Ok(name) => name,
+                Err(error) => {
+                    nameless.push(called.to_owned());
+                    unreadable.get_or_insert(error);
+                    continue;
+                }
+            };
             if !(name.starts_with("package") || name == "dram") {
                 continue;
             }
@@ -135,14 +146,27 @@ impl Rapl {
             let last_uj = number_in(&energy_file)?;
             zones.push(Zone { name, energy_file, range_uj, last_uj, used_uj: 0 });
         }
-        let shortest = zones.iter().map(|zone| zone.range_uj).min().ok_or_else(none)?;
+        let shortest = zones.iter().map(|zone| zone.range_uj).min();
+        let shortest = shortest.ok_or_else(|| unreadable.unwrap_or_else(none))?;
         // Microjoules over watts are microseconds.
         let lasts = Nanos::from_micros(shortest / WATTS_MAX);
         if lasts == Nanos::ZERO {
             return Err(RaplError::Missed { passed: INTERVAL_MAX, lasts });
         }
         let course = PowerCourse::begin(now, Picojoules::ZERO);
-        Ok(Self { zones, lasts, begun_at: now, last_at: now, trouble: None, course })
+        Ok(Self { zones, nameless, lasts, begun_at: now, last_at: now, trouble: None, course })
+    }
+
+    /// What is not in its joules though it may belong there, in words; `None` where nothing is left out.
+    #[must_use]
+    pub fn note(&self) -> Option<String> {
+        let (verb, name) = match self.nameless.len() {
+            0 => return None,
+            1 => ("is", "a name"),
+            _ => ("are", "names"),
+        };
+        let zones = self.nameless.join(", ");
+        Some(format!("{zones} {verb} left out: without {name} that can be read"))
     }
 
     /// How long to wait between samples, at most.
@@ -289,6 +313,25 @@ mod tests {
     }
 
     #[test]
+    fn a_zone_without_a_name_is_left_out_with_a_word() {
+        let root = machine();
+        let begin = || Rapl::begin(root.path(), Nanos::ZERO).unwrap();
+        assert_eq!(begin().note(), None);
+        fs::remove_file(root.path().join("intel-rapl:0:1/name")).unwrap();
+        let meter = begin();
+        let told = "intel-rapl:0:1 is left out: without a name that can be read";
+        assert_eq!(meter.note().as_deref(), Some(told));
+        set(root.path(), "intel-rapl:0", 31_000_000);
+        set(root.path(), "intel-rapl:0:1", 4_500_000);
+        let report = meter.end(seconds(1), 0).unwrap();
+        assert_eq!((report.joules, report.part_joules.len()), (30.0, 1));
+        // What no text is, is no name.
+        fs::write(root.path().join("intel-rapl:1/name"), [0xff, 0xfe]).unwrap();
+        let note = begin().note().unwrap();
+        assert!(note.starts_with("intel-rapl:0:1, intel-rapl:1 are left out"), "{note}");
+    }
+
+    #[test]
     fn a_counter_that_begins_anew_goes_on() {
         let root = machine();
         set(root.path(), "intel-rapl:0", RANGE_UJ - 10_000_000);
@@ -346,7 +389,7 @@ mod tests {
         let empty = tempfile::tempdir().unwrap();
         let said = began(empty.path()).to_string();
         assert!(said.ends_with(" has no zone of RAPL"), "{said}");
-        for broken in ["energy_uj", "max_energy_range_uj", "name"] {
+        for broken in ["energy_uj", "max_energy_range_uj"] {
             let root = machine();
             let file = root.path().join("intel-rapl:0:1").join(broken);
             fs::remove_file(&file).unwrap();
@@ -354,6 +397,12 @@ mod tests {
             assert!(said.starts_with(&format!("{}: ", file.display())), "{said}");
             assert!(said.contains("only root may read it"), "{said}");
         }
+        let root = tempfile::tempdir().unwrap();
+        zone(root.path(), "intel-rapl:0", "package-0", 1_000_000);
+        let name = root.path().join("intel-rapl:0/name");
+        fs::remove_file(&name).unwrap();
+        let said = began(root.path()).to_string();
+        assert!(said.starts_with(&format!("{}: ", name.display())), "nothing is left: {said}");
         let root = machine();
         fs::write(root.path().join("intel-rapl:0/energy_uj"), "many\n").unwrap();
         assert!(began(root.path()).to_string().contains("energy_uj: it holds no number"));
