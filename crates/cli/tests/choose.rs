@@ -76,7 +76,7 @@ fn what_is_wrong_is_named() {
         ("choose --workload a --merit 1,2", "four numbers from 0 to 9"),
         ("choose --workload a --rate 0", "--rate"),
         ("choose --workload a --prices bad.toml", "bad.toml:2:"),
-        ("choose --workload a --prices no-mark.toml", "no-mark.toml:1: `hama`: `source`"),
+        ("choose --workload a --prices no-mark.toml", "no-mark.toml:4: `hama`: `source`"),
         ("choose --workload a --prices nobody.toml", "nobody.toml:2: there is no simulated drive"),
         ("choose --trace huge.csv", "huge.csv"),
         ("choose --trace cut.csv", "cut.csv"),

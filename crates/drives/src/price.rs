@@ -14,8 +14,9 @@
 //!    figures has none, whatever its name.
 
 use crate::profile::{DriveConfig, Profile, ProfileError, line_at, line_of_key, read_text};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::Path;
 
 const EMBEDDED: &str = include_str!("../../../prices.toml");
@@ -33,6 +34,7 @@ const YEARS: std::ops::RangeInclusive<u32> = 1950..=2099;
 #[serde(deny_unknown_fields)]
 pub struct Price {
     /// Cents of US dollars.
+    #[serde(deserialize_with = "cents")]
     pub cents: u64,
     /// When: `2009` or `2009-06`.
     pub date: String,
@@ -152,7 +154,7 @@ impl Price {
 
     fn check(&self) -> Result<(), String> {
         if !(1..=CENTS_MAX).contains(&self.cents) {
-            return Err(format!("`cents` is {}, must be from 1 to {CENTS_MAX}", self.cents));
+            return Err(wrong_cents(&self.cents));
         }
         if !is_date(&self.date) {
             return Err(format!("`date` is `{}`, must be as 2009 or 2009-06", self.date));
@@ -162,6 +164,16 @@ impl Price {
         }
         Ok(())
     }
+}
+
+/// For serde: one below zero is told as any other that is no price.
+fn cents<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let cents = i64::deserialize(deserializer)?;
+    u64::try_from(cents).map_err(|_| de::Error::custom(wrong_cents(&cents)))
+}
+
+fn wrong_cents(cents: &dyn Display) -> String {
+    format!("`cents` is {cents}, must be from 1 to {CENTS_MAX}")
 }
 
 /// The prices of `text`, by the names that it gives to drives.
@@ -177,7 +189,12 @@ fn parse(file: &str, text: &str) -> Result<BTreeMap<String, Price>, ProfileError
         invalid(line, error.message().trim_end().to_owned())
     })?;
     for (name, price) in &drives {
-        let told = |what| invalid(line_of(text, name), format!("`{name}`: {what}"));
+        let told = |what: String| {
+            let heading = line_of(text, name);
+            // A whole price may stand on one line.
+            let key = what.split('`').nth(1).and_then(|key| line_of_key_from(text, heading, key));
+            invalid(key.unwrap_or(heading), format!("`{name}`: {what}"))
+        };
         price.check().map_err(told)?;
     }
     Ok(drives)
@@ -188,6 +205,14 @@ fn line_of(text: &str, name: &str) -> usize {
     let headings = [format!("[drives.{name}]"), format!("[drives.\"{name}\"]")];
     let found = text.lines().position(|line| headings.iter().any(|it| line.trim() == it));
     found.map(|index| index + 1).or_else(|| line_of_key(text, name)).unwrap_or(1)
+}
+
+/// The line on which `key` stands, of the table whose heading is on line `heading`.
+fn line_of_key_from(text: &str, heading: usize, key: &str) -> Option<usize> {
+    let rest = text.lines().enumerate().skip(heading);
+    let mut own = rest.take_while(|(_, line)| !line.trim_start().starts_with('['));
+    let is_key = |line: &str| line.split_once('=').is_some_and(|(left, _)| left.trim() == key);
+    own.find(|(_, line)| is_key(line)).map(|(index, _)| index + 1)
 }
 
 /// Whether a source opens with a mark: `[S]`, or `[M:lo]`.
@@ -287,14 +312,22 @@ mod tests {
         let good = "[drives.hama]\ncents = 5\ndate = \"2008-06\"\nsource = \"[M] a guess\"\n";
         assert_eq!(said(good), "nothing");
         let cases = [
-            (good.replace("cents = 5", "cents = 0"), "p.toml:1: `hama`: `cents` is 0"),
-            (good.replace("2008-06", "June"), "p.toml:1: `hama`: `date`"),
-            (good.replace("2008-06", "2008-13"), "p.toml:1: `hama`: `date`"),
-            (good.replace("[M] a", "a"), "p.toml:1: `hama`: `source`"),
-            (good.replace("[M] a", "[Maybe a"), "p.toml:1: `hama`: `source`"),
-            (good.replace("2008-06", "0000-12"), "p.toml:1: `hama`: `date`"),
-            (good.replace("2008-06", "9999-12"), "p.toml:1: `hama`: `date`"),
-            (good.replace("cents = 5", "cents = -5"), "p.toml:2: "),
+            (good.replace("cents = 5", "cents = 0"), "p.toml:2: `hama`: `cents` is 0"),
+            (good.replace("2008-06", "June"), "p.toml:3: `hama`: `date`"),
+            (good.replace("2008-06", "2008-13"), "p.toml:3: `hama`: `date`"),
+            (good.replace("[M] a", "a"), "p.toml:4: `hama`: `source`"),
+            (good.replace("[M] a", "[Maybe a"), "p.toml:4: `hama`: `source`"),
+            (good.replace("2008-06", "0000-12"), "p.toml:3: `hama`: `date`"),
+            (good.replace("2008-06", "9999-12"), "p.toml:3: `hama`: `date`"),
+            (
+                good.replace("cents = 5", "cents = -5"),
+                "p.toml:2: `cents` is -5, must be from 1 to 1000000000",
+            ),
+            (good.replace("cents = 5", "cents = 5.5"), "p.toml:2: "),
+            (
+                "[drives]\nhama = { cents = 0, date = \"2008\", source = \"[M] a\" }".to_owned(),
+                "p.toml:2: `hama`: `cents` is 0",
+            ),
             (good.replace("cents", "dollars"), "p.toml:2: unknown field"),
             (good.replace("date = \"2008-06\"\n", ""), "p.toml:1: missing field `date`"),
             ("[drives".to_owned(), "p.toml:1: "),

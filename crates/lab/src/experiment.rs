@@ -709,6 +709,44 @@ fn has_key_in(line: &str, key: &str) -> bool {
     })
 }
 
+/// The value that `message` of the toml crate refuses: its line and its key, in the table that begins on line
+/// `first`. Of tagged tables the crate knows no more than where they begin.
+fn refused_value<'t>(text: &'t str, first: usize, message: &str) -> Option<(usize, &'t str)> {
+    let kinds = ["invalid value: ", "invalid type: ", "unknown variant "];
+    let said = kinds.iter().find_map(|kind| message.strip_prefix(kind))?;
+    let quote = if said.starts_with("string") { '"' } else { '`' };
+    let value = said.split(quote).nth(1).filter(|value| !value.is_empty())?;
+    let heading = |line: &'t str| Some(line.trim().strip_prefix('[')?.trim_matches(['[', ']']));
+    let mut lines = text.lines().enumerate().skip(first - 1);
+    let own = heading(lines.next()?.1)?;
+    let mut is_own = true;
+    for (index, line) in lines {
+        match heading(line) {
+            Some(name) if name == own => break,
+            Some(name) => is_own = name.strip_prefix(own).is_some_and(|it| it.starts_with('.')),
+            None if is_own => {
+                if let Some(key) = key_of_value(line, value) {
+                    return Some((index + 1, key));
+                }
+            }
+            None => {}
+        }
+    }
+    None
+}
+
+/// The key on this line that has `value`, be it as one of a list.
+fn key_of_value<'t>(line: &'t str, value: &str) -> Option<&'t str> {
+    let code = line.split('#').next().unwrap_or(line);
+    let ends = |text: &str| text.is_empty() || text.starts_with(['"', '\'', ',', ']', '}', ' ']);
+    let begins = |text: &str| text.ends_with(['"', '\'', ',', '[', '=', ' ']);
+    code.match_indices(value).find_map(|(start, _)| {
+        let (before, after) = (&code[..start], &code[start + value.len()..]);
+        let key = before.rsplit_once('=')?.0.rsplit(['{', ',']).next()?.trim();
+        (begins(before) && ends(after) && !key.is_empty()).then_some(key)
+    })
+}
+
 /// An error of the toml crate, with the line of the key itself and the nearest valid one.
 fn toml_error(file: &str, text: &str, error: &toml::de::Error) -> LabError {
     let start = error.span().map_or(0, |span| span.start.min(text.len()));
@@ -722,6 +760,10 @@ fn toml_error(file: &str, text: &str, error: &toml::de::Error) -> LabError {
     }
     if let Some(nearest) = nearest_expected(&message) {
         message = format!("{message}; did you mean `{nearest}`?");
+    }
+    if let Some((found, key)) = refused_value(text, line, &message).filter(|&(it, _)| it > line) {
+        line = found;
+        message = format!("`{key}`: {message}");
     }
     LabError::Invalid { file: file.into(), line, message }
 }

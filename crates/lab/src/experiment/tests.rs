@@ -105,6 +105,27 @@ fn an_unknown_key_in_a_tagged_table_is_found_on_its_own_line() {
 }
 
 #[test]
+fn a_value_in_a_tagged_table_that_is_refused_is_found_on_its_own_line() {
+    let error = error_of(&SMALL.replace("page_count = 64", "page_count = -64 # as 64"));
+    let told = "small.toml:13: `erase_block_page_count`: invalid value: integer `-64`, expected ";
+    assert!(error.starts_with(told), "{error}");
+    let error = error_of(&SMALL.replace("low = 466", "low = 'no'"));
+    assert!(error.starts_with("small.toml:21: `low`: invalid type: string \"no\""), "{error}");
+    let money = "title = 't'\nquestion = 'q'\nmethod = 'm'\npaper = '-'\nreference = 'r'\n[measure]\n\
+                 kind = 'money'\nqueue_depth = 1\nrequest_count = 1\nrequest_bytes = ['4KiB']\n\
+                 flash_capacity = '1GB'\n[labels]\none = '-1'\n[measure.drives.one]\n\
+                 base = 'sim:ocz-core'\ncents = -1\n";
+    let error = error_of(money);
+    let told = "small.toml:16: `cents`: invalid value: integer `-1`, expected ";
+    assert!(error.starts_with(told), "{error}");
+    let inline = "[measure.drives]\none = { base = 'sim:ocz-core', cents = -1 }\n";
+    let error = error_of(
+        &money.replace("[measure.drives.one]\nbase = 'sim:ocz-core'\ncents = -1\n", inline),
+    );
+    assert!(error.starts_with("small.toml:15: `cents`: "), "{error}");
+}
+
+#[test]
 fn a_page_cache_that_is_none_is_found_on_the_line_of_its_drive() {
     let files = |flash: &str, disk: &str| {
         format!(
