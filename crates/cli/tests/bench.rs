@@ -75,6 +75,24 @@ fn pages_on_raw_flash_lie_on_the_chips_of_a_simulated_drive() {
 }
 
 #[test]
+fn a_group_of_commits_that_is_whole_waits_no_longer() {
+    let directory = tempfile::tempdir().unwrap();
+    let mean_us = |settings: &str| {
+        let words = "bench ycsb --workload a --records 500 --operations 800 --clients 8 --json";
+        let log = "--device sim:dram-like --log sim:nvme-tlc-2024";
+        let document = json_of(directory.path(), &format!("{words} {log}{settings}"));
+        let kinds = document["operations"].as_array().unwrap();
+        let update = kinds.iter().find(|kind| kind["kind"] == "update").unwrap();
+        update["latency_ns"]["mean"].as_f64().unwrap() / 1e3
+    };
+    let delay = " --set commit_delay_ns=20000000";
+    let (at_once, delayed) = (mean_us(""), mean_us(delay));
+    let group = mean_us(&format!("{delay} --set commit_group_count=4"));
+    assert!(delayed > 20_000.0 && at_once < 5_000.0, "{delayed} beside {at_once}");
+    assert!(group < delayed / 4.0, "{group} beside {delayed}");
+}
+
+#[test]
 fn a_log_lies_where_it_is_told_to_and_on_lines_a_commit_takes_the_time_of_lines() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();

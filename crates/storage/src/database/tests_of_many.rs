@@ -595,9 +595,13 @@ fn nobody_reads_what_a_rollback_that_failed_has_left() {
 
 /// Flushes of the devices, and what time it took workers to commit ten rows each, one a little after the
 /// other.
-fn commit_side_by_side(worker_count: i64, commit_delay_ns: u64) -> (u64, Nanos) {
+fn commit_side_by_side(
+    worker_count: i64,
+    (commit_delay_ns, commit_group_count): (u64, u32),
+) -> (u64, Nanos) {
     let settings = Settings {
         commit_delay_ns,
+        commit_group_count,
         lock_timeout_ns: 60_000_000_000,
         log_bytes: 8 << 20,
         ..settings()
@@ -624,10 +628,21 @@ fn commit_side_by_side(worker_count: i64, commit_delay_ns: u64) -> (u64, Nanos) 
 
 #[test]
 fn commits_that_wait_for_each_other_share_flushes() {
-    let (at_once, _) = commit_side_by_side(8, 0);
-    let (gathered, _) = commit_side_by_side(8, 500_000);
+    let (at_once, _) = commit_side_by_side(8, (0, 0));
+    let (gathered, _) = commit_side_by_side(8, (500_000, 0));
     assert!(2 * gathered < at_once, "{gathered} beside {at_once}");
-    let (alone, waited) = (commit_side_by_side(1, 0), commit_side_by_side(1, 500_000));
+    let (alone, waited) = (commit_side_by_side(1, (0, 0)), commit_side_by_side(1, (500_000, 0)));
     assert_eq!(alone.0, waited.0, "nobody comes");
     assert_eq!(waited.1, alone.1 + Nanos(10 * 500_000));
+}
+
+#[test]
+fn commits_that_make_a_whole_group_wait_no_longer() {
+    let of_group = |count: u32| commit_side_by_side(8, (500_000, count));
+    let (unlimited, all, half, never) = (of_group(0), of_group(8), of_group(4), of_group(9));
+    assert!(all.1 < unlimited.1, "{all:?} beside {unlimited:?}");
+    assert!(all.0 <= unlimited.0 + 2, "{all:?} beside {unlimited:?}");
+    assert!(3 * half.0 > 4 * all.0, "{half:?} beside {all:?}");
+    assert_eq!(never, unlimited, "so many never come");
+    assert_eq!(commit_side_by_side(1, (500_000, 1)), commit_side_by_side(1, (0, 0)));
 }

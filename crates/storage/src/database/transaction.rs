@@ -401,9 +401,9 @@ impl<'d> WriteTransaction<'d> {
         };
         drop(self);
         let Some(lsn) = lsn else { return Ok(()) };
-        let Settings { durability, commit_delay_ns, .. } = shared.settings;
+        let Settings { durability, commit_delay_ns, commit_group_count, .. } = shared.settings;
         if durability == Durability::EveryCommit && commit_delay_ns > 0 {
-            shared.log.gather(lsn, Nanos(commit_delay_ns));
+            shared.log.gather(lsn, Nanos(commit_delay_ns), commit_group_count);
         }
         shared.log.make_commit_durable(lsn, durability)?;
         shared.tidy_up(wants_checkpoint);

@@ -47,6 +47,9 @@ pub struct Settings {
     /// How long a commit that is to be durable waits for others to commit, too, on the devices' clock, so
     /// that one flush serves all; 0 for not at all, a minute at most. Whoever writes alone waits in vain.
     pub commit_delay_ns: u64,
+    /// How many commits that wait so for the same flush are a whole group, which waits no longer; 0 for none. It
+    /// is of collected records, and chosen at each opening.
+    pub commit_group_count: u32,
     /// Capacity of the log, at least [`Self::log_bytes_min`]. It bounds a transaction: what that logs, and
     /// room to take it back, have to fit into seven eighths of it.
     pub log_bytes: u64,
@@ -76,6 +79,7 @@ impl Default for Settings {
             double_write_bytes: None,
             durability: Durability::default(),
             commit_delay_ns: 0,
+            commit_group_count: 0,
             log_bytes: 64 << 20,
             checkpoint_bytes: 16 << 20,
             log_buffer_bytes: LogConfig::default().buffer_bytes,
@@ -242,7 +246,9 @@ fn stored_text(settings: &Settings) -> Vec<u8> {
     let others = PropagationKind::ALL.iter().filter(|&&kind| kind != settings.propagation.kind);
     others.for_each(|kind| drop(fields.remove(&kind.name())));
     // Chosen at each opening, by programs that know of it.
-    fields.remove("log_writing");
+    for later in ["log_writing", "commit_group_count"] {
+        fields.remove(later);
+    }
     serde_json::to_vec(&text).expect("settings are plain values")
 }
 

@@ -62,6 +62,15 @@ struct End {
     /// The requests of the flush in flight, while it has no leader.
     ahead: Option<Writes>,
     ungrouped_commit_count: u32,
+    gathering: Gathering,
+}
+
+/// Commits that wait for others before one flush.
+#[derive(Debug, Default)]
+struct Gathering {
+    /// Where that flush begins.
+    start: Lsn,
+    count: u32,
 }
 
 /// Who writes for all; hands over also if it panics, lest the others wait for ever.
@@ -97,6 +106,7 @@ impl SharedLog {
             has_leader: false,
             ahead: None,
             ungrouped_commit_count: 0,
+            gathering: Gathering::default(),
         };
         let (end, master) = (Mutex::new(end), Mutex::new(master));
         Self(Arc::new(Shared { area, end, flushed: Condvar::new(), master }))
@@ -227,8 +237,12 @@ impl SharedLog {
     }
 
     /// Waits for `delay`, or until the record at `lsn` is durable by somebody else's flush: those who come
-    /// meanwhile need none of their own.
-    pub fn gather(&self, lsn: Lsn, delay: Nanos) {
+    /// meanwhile need none of their own. Whoever is the `group_count`th to wait for one flush has no need to
+    /// wait, and flushes for all; 0 for nobody.
+    pub fn gather(&self, lsn: Lsn, delay: Nanos, group_count: u32) {
+        if group_count > 0 && self.end().makes_group(lsn, group_count) {
+            return;
+        }
         let mut present = self.0.area.present();
         let deadline = present + delay;
         if self.0.area.passes_alone(deadline) {
@@ -468,6 +482,19 @@ impl SharedLog {
 }
 
 impl End {
+    /// Counts the commit at `lsn` among those that wait for what is being filled; whether there are as many as
+    /// make a group. What is on its way already is none of them.
+    fn makes_group(&mut self, lsn: Lsn, group_count: u32) -> bool {
+        let start = self.writer.filling_start();
+        if lsn >= start {
+            if self.gathering.start != start {
+                self.gathering = Gathering { start, count: 0 };
+            }
+            self.gathering.count += 1;
+        }
+        group_count == 1 || (lsn >= start && self.gathering.count >= group_count)
+    }
+
     /// Whether the record at `lsn` is durable; an error if it never will be.
     fn is_durable(&self, lsn: Lsn) -> Result<bool, StorageError> {
         if lsn < self.writer.durable() {
