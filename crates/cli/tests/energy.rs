@@ -337,6 +337,14 @@ fn probe_sim_and_run_tell_money_and_life() {
     let table = fs::read_to_string(folder.join("table.md")).unwrap();
     let life = table.split("## Money and life").nth(1).unwrap();
     assert!(life.contains("- wd800aajs: ") && life.contains("at $12.00 (2008, [C])"), "{life}");
+    assert_eq!(life.matches("; merit ").count(), 2, "{life}");
+    assert!(life.contains(", operations/s x years / dollars a year\n"), "{life}");
+    let merit = &outcome["worth"][1]["merit"];
+    let parts = ["operations_per_second", "cents_per_year", "watts", "years"];
+    let [rate, cents, watts, years] = parts.map(|part| number(merit, &format!("/{part}")));
+    assert!((7.5..12.5).contains(&watts) && years == 5.0, "{merit}");
+    assert!((cents / (1200.0 / 5.0 + watts * 8.766 * 30.0) - 1.0).abs() < 1e-9, "{merit}");
+    assert!((number(merit, "/figure") / (rate * 500.0 / cents) - 1.0).abs() < 1e-9, "{merit}");
     let page = fs::read_to_string(folder.join("report.html")).unwrap();
     assert!(page.contains("at $12.00") && page.contains("Watts over time"), "{page}");
     for text in [&table, &page] {

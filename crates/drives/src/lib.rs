@@ -18,6 +18,8 @@ pub mod file;
 #[cfg(feature = "simulated")]
 pub mod hdd;
 #[cfg(feature = "simulated")]
+pub mod merit;
+#[cfg(feature = "simulated")]
 pub mod price;
 #[cfg(feature = "simulated")]
 pub mod profile;

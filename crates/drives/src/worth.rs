@@ -10,6 +10,7 @@
 //!    whole.
 //! 2. What no price and no profile says is absent.
 
+use crate::merit::{Merit, MeritParts, MeritWeights, YEAR_HOURS};
 use crate::price::{Price, Prices};
 use crate::profile::Profile;
 use crate::wear::Endurance;
@@ -20,8 +21,7 @@ use serde::{Deserialize, Serialize};
 
 /// A drive is replaced after so many years, if it has not worn out before.
 pub const SERVICE_YEARS: f64 = 5.0;
-/// A year of 8,766 hours, in seconds.
-const YEAR_SECONDS: f64 = 8766.0 * 3600.0;
+const YEAR_SECONDS: f64 = YEAR_HOURS * 3600.0;
 
 /// What a drive did for its money.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -106,6 +106,18 @@ impl Worth {
         }
     }
 
+    /// Its figure of merit, where it drew `watts` in the mean, if somebody knows; it is replaced when it is worn
+    /// out, or after [`SERVICE_YEARS`].
+    #[must_use]
+    pub fn merit(&self, weights: MeritWeights, watts: Option<f64>) -> Option<Merit> {
+        let price = self.price.as_ref()?;
+        let operations_per_second =
+            self.operations_per_second_per_dollar? * price.cents as f64 / 100.0;
+        let is_known = self.operations_per_dollar.is_some();
+        let years = is_known.then(|| self.years.unwrap_or(SERVICE_YEARS).min(SERVICE_YEARS));
+        weights.merit_of(MeritParts::new(operations_per_second, Some(price.cents), years, watts))
+    }
+
     /// One line for people; `None` where there is nothing to say.
     #[must_use]
     pub fn line(&self) -> Option<String> {
@@ -162,6 +174,24 @@ mod tests {
             "0.179 operations/s for a dollar, 16.9 million in 3.00 years, at $56.00 (2019, [M:lo]); worn out in 3.00 \
              years of this load"
         );
+    }
+
+    #[test]
+    fn merit_is_of_all_years_that_it_lasts_and_of_power_where_that_is_known() {
+        let worn = (8_u64 << 30) / 256 * 1_000_000 / (3 * 8766);
+        let worth = of("optane-like", &lines(worn));
+        let weights = MeritWeights::default();
+        // Ten a second for three years; 56 dollars in three years.
+        let merit = worth.merit(weights, None).unwrap();
+        assert!((merit.figure / (10.0 * 3.0 / (56.0 / 3.0)) - 1.0).abs() < 1e-5, "{merit:?}");
+        assert_eq!((merit.weights, merit.parts.watts), (weights, None));
+        // 10 W cost 26.298 dollars a year more.
+        let merit = worth.merit(weights, Some(10.0)).unwrap();
+        let cents = merit.parts.cents_per_year.unwrap();
+        assert!((cents / (5600.0 / 3.0 + 2629.8) - 1.0).abs() < 1e-6, "{merit:?}");
+        assert!((merit.figure / (10.0 * 3.0 / (cents / 100.0)) - 1.0).abs() < 1e-5, "{merit:?}");
+        let unknown = of("array:stripe:sim:ocz-core+sim:pcm", &lines(5));
+        assert_eq!(unknown.merit(weights, Some(1.0)), None);
     }
 
     #[test]

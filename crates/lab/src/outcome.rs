@@ -10,6 +10,7 @@ use crate::shape::Class;
 use nandu_base::units::figures;
 use nandu_base::words::counted;
 use nandu_device::{EnergyReport, EnergySource};
+use nandu_drives::merit::{Merit, MeritWeights};
 use nandu_drives::worth::{Used, Worth};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -98,6 +99,28 @@ pub struct DriveWorth {
     /// By its requests, those of preparations included.
     #[serde(flatten)]
     pub worth: Worth,
+    /// S003's figure of merit, with its weights; `None` if what counts in it is not known.
+    #[serde(default)]
+    pub merit: Option<Merit>,
+}
+
+impl DriveWorth {
+    /// Of a drive that drew `watts` in the mean, if somebody knows.
+    #[must_use]
+    pub fn new(drive: String, worth: Worth, watts: Option<f64>) -> Self {
+        let merit = worth.merit(MeritWeights::default(), watts);
+        Self { drive, worth, merit }
+    }
+
+    /// In words; `None` where there is nothing to say.
+    fn line(&self) -> Option<String> {
+        let worth = self.worth.line()?;
+        let merit = self.merit.as_ref().map_or(String::new(), |merit| {
+            let known = if merit.parts.watts.is_none() { " without its power" } else { "" };
+            format!("; merit {}, {}{known}", figures(merit.figure), merit.weights)
+        });
+        Some(format!("{}: {worth}{merit}", self.drive))
+    }
 }
 
 /// Whether a shape holds.
@@ -401,8 +424,7 @@ impl Outcome {
     /// knows.
     #[must_use]
     pub fn worth_lines(&self) -> Vec<String> {
-        let line = |of: &DriveWorth| Some(format!("{}: {}", of.drive, of.worth.line()?));
-        self.worth.iter().filter_map(line).collect()
+        self.worth.iter().filter_map(DriveWorth::line).collect()
     }
 
     /// Whether every shape holds.

@@ -266,7 +266,7 @@ fn run_in(
     });
     let energy = energy.collect();
     let (drive_energy, silent_drives) = energy_by_drive(&results);
-    let worth = worth_of(&results)?;
+    let worth = worth_of(&results, &drive_energy)?;
     let (series, notes) = merge(results);
     let found = experiment.conclude(options.seed, all, series, notes);
     let outcome = Outcome { energy, drive_energy, silent_drives, worth, ..found };

@@ -13,9 +13,10 @@ use clap::{ArgGroup, Args};
 use nandu_base::units::figures;
 use nandu_base::words::wrap;
 use nandu_base::{ByteCount, Nanos};
+use nandu_drives::merit::MeritWeights;
 use nandu_drives::price::Prices;
 use nandu_lab::choose::{
-    Answer, Candidate, Load, MeritWeights, Question, TraceLoad, Verdict, WhyMany, YcsbChoice,
+    Answer, Candidate, Load, Question, TraceLoad, Verdict, WhyMany, YcsbChoice,
 };
 use nandu_probe::table::{Table, rate, time};
 use serde::Serialize;

@@ -23,6 +23,7 @@ pub use measure::{Load, Measured, Point, TraceLoad, YcsbChoice};
 pub use verdict::{Answer, Verdict, WhyMany};
 
 use crate::run::RunObserver;
+use nandu_drives::merit::MeritWeights;
 use nandu_drives::price::{Price, Prices};
 use nandu_drives::profile::{Profile, ProfileError};
 use nandu_trace::TraceError;
@@ -95,31 +96,10 @@ pub struct Question {
     pub service_years: u32,
     /// What a kilowatt hour costs, in cents.
     pub kilowatt_hour_cents: u64,
-    /// What the figure of merit is made of.
+    /// How much each part counts in the figure of merit.
     pub merit: MeritWeights,
     /// Seed of drives and loads.
     pub seed: u64,
-}
-
-/// S003's last slide has storage by performance, cost, energy and endurance in one figure; how much each
-/// counts it leaves open. These are the exponents of operations a second, of dollars a year, of watts (both of
-/// what is the less the better) and of years until worn out; 0 leaves one out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct MeritWeights {
-    /// Of operations a second that the drives could do.
-    pub performance: u32,
-    /// Of dollars a year.
-    pub cost: u32,
-    /// Of watts, which divide.
-    pub energy: u32,
-    /// Of years until they are worn out, at most those of service.
-    pub endurance: u32,
-}
-
-impl Default for MeritWeights {
-    fn default() -> Self {
-        Self { performance: 1, cost: 1, energy: 0, endurance: 1 }
-    }
 }
 
 impl Candidate {

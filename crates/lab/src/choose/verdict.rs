@@ -24,13 +24,13 @@
 
 use super::measure::{Load, Measured, Point, TRACE_REQUEST_COUNT_MAX, drives_for_data};
 use super::{Candidate, Question};
+use nandu_drives::merit::{MeritParts, power_cents_per_year};
 use nandu_drives::price::Price;
 use nandu_drives::profile::Profile;
 use nandu_drives::wear::Endurance;
 use serde::Serialize;
 
 const SECONDS_PER_YEAR: f64 = 365.25 * 24.0 * 3600.0;
-const HOURS_PER_YEAR: f64 = 365.25 * 24.0;
 /// Nobody buys more.
 const DRIVE_COUNT_MAX: u64 = 1_000_000;
 
@@ -282,13 +282,18 @@ impl Verdict {
         self.purchase_cents = Some((data.cents + log_cents).saturating_mul(count));
         let a_year = data.cents as f64 / data_years + log_cents as f64 / log_years;
         self.pay(question, a_year * count as f64);
-        self.merit = self.merit_of(question, most * count as f64);
+        self.merit = question.merit.figure_of(&MeritParts {
+            operations_per_second: most * count as f64,
+            cents_per_year: self.cents_per_year,
+            watts: self.watts,
+            years: self.years,
+        });
     }
 
     /// What a year costs, where drives cost `drives_cents`.
     fn pay(&mut self, question: &Question, drives_cents: f64) {
-        let power = self.watts.unwrap_or_default() * HOURS_PER_YEAR / 1e3;
-        let cents = drives_cents + power * question.kilowatt_hour_cents as f64;
+        let watts = self.watts.unwrap_or_default();
+        let cents = drives_cents + power_cents_per_year(watts, question.kilowatt_hour_cents);
         self.cents_per_year = Some(cents);
         self.operations_per_dollar = Some(question.rate * SECONDS_PER_YEAR / (cents / 100.0));
         let budget_cents = question.budget_cents.unwrap_or(u64::MAX);
@@ -299,20 +304,6 @@ impl Verdict {
                 dollars(budget_cents)
             ));
         }
-    }
-
-    /// More is better: what is paid and drawn divides.
-    fn merit_of(&self, question: &Question, operations_per_second: f64) -> Option<f64> {
-        let weights = question.merit;
-        let to = |value: Option<f64>, weight: u32| match weight {
-            0 => Some(1.0),
-            weight => value.map(|value| value.powf(f64::from(weight))),
-        };
-        let gained = to(Some(operations_per_second), weights.performance)?
-            * to(self.years, weights.endurance)?;
-        let dollars = self.cents_per_year.map(|cents| cents / 100.0);
-        let given = to(dollars, weights.cost)? * to(self.watts, weights.energy)?;
-        (given > 0.0).then_some(gained / given)
     }
 
     fn will_do(&self) -> bool {

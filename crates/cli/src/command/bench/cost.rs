@@ -230,9 +230,11 @@ impl Cost {
         }
     }
 
-    /// What the drive did for its money.
-    pub(super) fn worth(&self, drive: &str) -> Option<DriveWorth> {
-        Some(DriveWorth { drive: drive.to_owned(), worth: self.worth.clone()? })
+    /// What the drive did for its money; `energy` is that of the run, where the drive is the only one.
+    pub(super) fn worth(&self, drive: &str, energy: Option<&EnergyReport>) -> Option<DriveWorth> {
+        let of_drive = energy.filter(|_| self.energy_of == ["drives"]);
+        let watts = of_drive.and_then(|energy| energy.mean_watts);
+        Some(DriveWorth::new(drive.to_owned(), self.worth.clone()?, watts))
     }
 
     /// What a meter told.

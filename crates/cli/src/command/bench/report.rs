@@ -53,6 +53,7 @@ fn outcome_of(report: &YcsbReport<'_>) -> Outcome {
     let config = config.expect("the run's parameters are plain values");
     let (levels, amplification) = (levels(report), amplification(report));
     let grids = [latencies(report), levels, amplification, aborts(report)];
+    let of_drive = report.outcome.energy.as_ref().filter(|_| report.log.is_none());
     Outcome {
         experiment: format!("ycsb-{workload}"),
         title: format!("YCSB {workload}: {clients} on {}", report.device),
@@ -73,7 +74,7 @@ fn outcome_of(report: &YcsbReport<'_>) -> Outcome {
         energy: report.outcome.energy.iter().chain(report.cost.meter()).map(energy_of).collect(),
         drive_energy: Vec::new(),
         silent_drives: report.cost.silent_drives().to_vec(),
-        worth: report.cost.worth(report.device).into_iter().collect(),
+        worth: report.cost.worth(report.device, of_drive).into_iter().collect(),
     }
 }
 
