@@ -39,7 +39,7 @@ pub struct MeritParts {
     pub operations_per_second: f64,
     /// What a year costs, drives and power, in cents.
     pub cents_per_year: Option<f64>,
-    /// Mean power.
+    /// Mean power of the drives.
     pub watts: Option<f64>,
     /// Years until the drives are replaced, worn out or not.
     pub years: Option<f64>,
@@ -48,7 +48,7 @@ pub struct MeritParts {
 /// A figure with all that it is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Merit {
-    /// The figure.
+    /// The figure itself; more is better.
     pub figure: f64,
     /// How much each part counts in it.
     pub weights: MeritWeights,
