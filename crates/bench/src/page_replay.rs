@@ -193,6 +193,18 @@ impl PageReplay {
         counters
     }
 
+    /// Ends the last call, and forgets what was counted: what comes after it is told.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn forget(&mut self) -> Result<(), BenchError> {
+        self.write_batch()?;
+        self.counts = ReplayCounts::default();
+        self.before = self.counters();
+        self.started_at = self.io.present();
+        Ok(())
+    }
+
     /// Ends the last call, and tells what the device was asked.
     ///
     /// # Errors

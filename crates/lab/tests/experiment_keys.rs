@@ -11,7 +11,7 @@ const HEAD: &str = "title = 't'\nquestion = 'q'\nmethod = 'm'\npaper = '-'\nrefe
 
 /// Sections of the document about a table within a kind of measurement: heading, kind, and where the
 /// table stands in the file.
-const INNER: [(&str, &str, &str); 34] = [
+const INNER: [(&str, &str, &str); 36] = [
     ("clients: measure.variants.NAME", "clients", "[measure.variants.n]"),
     ("measure.simulated", "closed_form", "[measure.simulated]"),
     ("measure.cases.NAME", "dispersal", "[measure.cases.n]"),
@@ -39,6 +39,8 @@ const INNER: [(&str, &str, &str); 34] = [
     ("jobs: measure.sweep", "jobs", "[measure.sweep]"),
     ("log_devices: measure.variants.NAME", "log_devices", "[measure.variants.n]"),
     ("jobs: measure.variants.NAME", "jobs", "[measure.variants.n]"),
+    ("methods: measure.variants.NAME", "methods", "[measure.variants.n]"),
+    ("measure.axes.NAME", "methods", "[measure.axes.n]"),
     ("propagation: measure.variants.NAME", "propagation", "[measure.variants.n]"),
     ("measure.variants.NAME.log_structured", "propagation", "[measure.variants.n.log_structured]"),
     ("measure.device", "shifting", "[measure.device]"),

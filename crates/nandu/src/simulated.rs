@@ -7,7 +7,7 @@
 
 use nandu_base::{ByteCount, Nanos};
 pub use nandu_device::Counters;
-use nandu_device::{Device, SharedDevice, SharedFlash};
+use nandu_device::{Device, RawFlash, SharedDevice, SharedFlash};
 use nandu_drives::profile::{Profile, ProfileError, SimOptions};
 use nandu_drives::raw_flash::NandFlash;
 use nandu_storage::StorageError;
@@ -106,6 +106,26 @@ impl SimulatedMedia {
             }
         }
         self.with_volumes(DeviceVolume::open)
+    }
+
+    /// Adds what was done to them to what was done to another device: commands of flash, and lines.
+    pub fn add_to(&self, counters: &mut Counters) {
+        for (_, medium) in &self.media {
+            let done = match medium {
+                SimulatedMedium::Drive(drive) => drive.counters(),
+                SimulatedMedium::Chips(chips) => {
+                    Counters { flash: Some(chips.counters()), ..Counters::default() }
+                }
+            };
+            counters.flash = match (counters.flash, done.flash) {
+                (Some(one), Some(other)) => Some(one.with(&other)),
+                (one, other) => one.or(other),
+            };
+            counters.lines = match (counters.lines, done.lines) {
+                (Some(one), Some(other)) => Some(one.with(&other)),
+                (one, other) => one.or(other),
+            };
+        }
     }
 
     fn with_volumes(

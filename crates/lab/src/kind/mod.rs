@@ -25,6 +25,7 @@ pub mod jobs;
 pub mod join;
 pub mod late_join;
 pub mod log_devices;
+pub mod methods;
 pub mod misalignment;
 pub mod money;
 pub mod predictions;
@@ -87,6 +88,8 @@ pub enum ExperimentKind {
     LateJoin(late_join::LateJoin),
     /// Devices of a log.
     LogDevices(log_devices::LogDevices),
+    /// Ways of placing pages, side by side over one chip.
+    Methods(methods::Methods),
     /// Random writes off their natural places.
     Misalignment(misalignment::Misalignment),
     /// What drives do for their price.
@@ -117,6 +120,8 @@ pub enum ExperimentKind {
     Tour(tour::Tour),
     /// TPC-C on drives and arrays.
     Tpcc(tpcc::TpccMix),
+    /// Ways of placing pages under the page writes of TPC-C.
+    TpccMethods(tpcc::methods::TpccMethods),
     /// A restart after a crash under TPC-C.
     TpccRestart(tpcc::restart::TpccRestart),
     /// The page writes of TPC-C.
@@ -195,6 +200,7 @@ impl ExperimentKind {
             Self::Join(kind) => kind,
             Self::LateJoin(kind) => kind,
             Self::LogDevices(kind) => kind,
+            Self::Methods(kind) => kind,
             Self::Misalignment(kind) => kind,
             Self::Money(kind) => kind,
             Self::Predictions(kind) => kind,
@@ -210,6 +216,7 @@ impl ExperimentKind {
             Self::Stalls(kind) => kind,
             Self::Tour(kind) => kind,
             Self::Tpcc(kind) => kind,
+            Self::TpccMethods(kind) => kind,
             Self::TpccRestart(kind) => kind,
             Self::TpccTrace(kind) => kind,
             Self::Tpox(kind) => kind,
@@ -238,6 +245,7 @@ impl ExperimentKind {
             Self::Join(_) => "join",
             Self::LateJoin(_) => "late_join",
             Self::LogDevices(_) => "log_devices",
+            Self::Methods(_) => "methods",
             Self::Misalignment(_) => "misalignment",
             Self::Money(_) => "money",
             Self::Predictions(_) => "predictions",
@@ -253,6 +261,7 @@ impl ExperimentKind {
             Self::Stalls(_) => "stalls",
             Self::Tour(_) => "tour",
             Self::Tpcc(_) => "tpcc",
+            Self::TpccMethods(_) => "tpcc_methods",
             Self::TpccRestart(_) => "tpcc_restart",
             Self::TpccTrace(_) => "tpcc_trace",
             Self::Tpox(_) => "tpox",

@@ -24,8 +24,8 @@ use crate::run::RunObserver;
 use nandu::simulated::SimulatedMedia;
 use nandu::{DirectoryOptions, DirectoryVolume, PropagationKind};
 use nandu_array::{ArrayConfig, ArrayDevice, MEMBER_COUNT_MAX, StandardLayout, WriteReturn};
-use nandu_base::{ByteCount, Nanos, Rng};
-use nandu_device::{Device, MeteredDevice, Request, SharedDevice};
+use nandu_base::{ByteCount, FlashCounters, Nanos, Rng};
+use nandu_device::{Counters, Device, MeteredDevice, Request, SharedDevice};
 use nandu_drives::profile::{Profile, SimOptions};
 use nandu_load::LoadObserver;
 use nandu_probe::{Area, Preparation, ProbeError, prepare, text};
@@ -349,6 +349,16 @@ impl Site {
             cache.lock().drop_pages();
             cache.lock().audit();
         }
+    }
+
+    /// What was done to the flash of its drives and chips, but for the log's.
+    pub(crate) fn commands(&self) -> FlashCounters {
+        let mut counters = match &self.data {
+            Place::Drive(drive) => drive.counters(),
+            Place::Directory(_) => Counters::default(),
+        };
+        self.media.add_to(&mut counters);
+        counters.flash.map(|flash| flash.commands).unwrap_or_default()
     }
 
     /// Makes empty volumes in the places of the site.

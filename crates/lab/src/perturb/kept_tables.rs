@@ -48,7 +48,7 @@ fn no_kept_table_is_stale() {
 }
 
 /// Experiments without a kept table, and why. None of them has a prediction.
-const WITHOUT_TABLE: [(&str, &str); 40] = [
+const WITHOUT_TABLE: [(&str, &str); 43] = [
     ("clients/lookups", "52 trials of 6 s, and no prediction"),
     ("s000/chapter-7-indexes", "160 trials of 4 s, and no prediction"),
     ("s000/chapter-7-log", "166 trials of 6 s, and no prediction"),
@@ -72,6 +72,9 @@ const WITHOUT_TABLE: [(&str, &str); 40] = [
     ("s003/faster-gain", "40 trials, and no prediction"),
     ("s003/five-minutes", "trials of some seconds, and no prediction"),
     ("s003/log-devices", "trials of some seconds, and no prediction"),
+    ("s003/log-regions", "its claims are closed forms, or no prediction"),
+    ("s003/methods", "trials of some seconds, and no prediction"),
+    ("s003/methods-tpcc", "trials of some seconds, and no prediction"),
     ("s003/one-ssd", "trials of some seconds, and no prediction"),
     ("s003/recovery", "118 trials, and no prediction"),
     ("s003/recovery-tpcc", "trials of some seconds, and no prediction"),

@@ -12,6 +12,7 @@
 //!    as each of them has.
 //! 3. A transaction takes no time but the drive's, and nobody types or thinks: it is no result of the TPC.
 
+pub mod methods;
 pub mod restart;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! Small runs of each kind: what they announce, that a seed decides everything, and what they refuse.
 
+use super::methods::TpccMethods;
 use super::restart::TpccRestart;
 use super::trace::TpccTrace;
 use super::*;
@@ -34,6 +35,24 @@ const TRACE: &str = "
     chip = 'myers_slc'
     space_percent = [10, 25]
     layers = { page = { kind = 'page' }, fast = { kind = 'fast', sw_trigger = 'off' } }
+";
+
+const METHODS: &str = "
+    rows = { warehouses = 1, items = 2000, customers = 300 }
+    memory = ['128KiB', '256KiB']
+    log = '16MiB'
+    clients = 4
+    transaction_count = 300
+    chip = 'pdl_mlc'
+    programs_per_erase = 1
+    spare_percent = 600
+    set = { replacement = 'lru' }
+    [variants.out-of-place]
+    propagation = 'in_place'
+    marks = true
+    [variants.pdl]
+    propagation = 'page_differential_chips'
+    marks = true
 ";
 
 fn read<K: DeserializeOwned + Measurement>(text: &str) -> K {
@@ -113,4 +132,26 @@ fn a_trace_has_gaps_and_layers_that_it_costs_something() {
     assert!(refused::<TpccTrace>(TRACE, "page = {", "gap = {").contains("`layers`"));
     assert!(refused::<TpccTrace>(TRACE, "[10, 25]", "[25, 10]").contains("`space_percent`"));
     assert!(refused::<TpccTrace>(TRACE, "'myers_slc'", "'myers'").contains("myers"));
+}
+
+#[test]
+fn methods_do_what_the_trace_tells_and_take_what_their_commands_take() {
+    let methods = read::<TpccMethods>(METHODS);
+    let found = run(&methods, 1);
+    assert_eq!(found, run(&methods, 1));
+    let values = |name: &str| [131_072.0, 262_144.0].map(|at| found[name].at(at).unwrap());
+    let writes = values("trace.writes");
+    assert!(writes[0] > writes[1] && writes[1] > 100.0, "{writes:?}");
+    assert!(values("trace.changed_bytes").iter().all(|bytes| (1.0..4096.0).contains(bytes)));
+    for name in ["out-of-place", "pdl"] {
+        let of = |metric: &str| values(&format!("{name}.{metric}"))[0];
+        assert!((of("us") / of("counted_us") - 1.0).abs() < 1e-3, "{name}");
+        assert!(of("reads") > 0.0 && of("marked_us") > of("us"), "{name}");
+    }
+    let sorted = refused::<TpccMethods>(METHODS, "['128KiB', '256KiB']", "['1MiB', '128KiB']");
+    assert!(sorted.contains("`memory`"), "{sorted}");
+    assert!(refused::<TpccMethods>(METHODS, "'pdl_mlc'", "'pdl'").contains("pdl"));
+    assert!(refused::<TpccMethods>(METHODS, "= 600", "= 1").contains("`spare_percent`"));
+    assert!(refused::<TpccMethods>(METHODS, "variants.pdl", "variants.trace").contains("rename"));
+    assert!(refused::<TpccMethods>(METHODS, "count = 300", "count = 3").contains("`transaction"));
 }

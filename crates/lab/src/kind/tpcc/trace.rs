@@ -205,17 +205,22 @@ fn absorbed(gaps: &[(u64, Option<u64>)], windows: &[f64]) -> [Vec<f64>; 2] {
     [by_write.collect(), by_page.collect()]
 }
 
-impl TpccTrace {
-    fn engine(&self) -> EngineVariant {
-        EngineVariant { log: self.log, ..EngineVariant::writing(&self.set) }
-    }
+/// A run of TPC-C in memory whose pages are recorded.
+pub(super) struct Recording {
+    pub(super) rows: TpccRows,
+    pub(super) engine: EngineVariant,
+    pub(super) memory: ByteCount,
+    pub(super) clients: u32,
+    pub(super) transaction_count: u64,
+}
 
-    /// Runs TPC-C in memory and records it.
-    fn record(&self, bench: &Bench<'_>, step: &str) -> Result<Writes, LabError> {
+impl Recording {
+    /// Runs TPC-C and gives back the trace of its pages.
+    pub(super) fn record(&self, bench: &Bench<'_>, step: &str) -> Result<Vec<u8>, LabError> {
         let error = |error: BenchError| LabError::step(step, &error);
         let tpcc = self.rows.tpcc(bench.seed).map_err(|error| LabError::step(step, &error))?;
         let volumes = self.volumes(&tpcc).map_err(|it| error(it.into()))?;
-        let settings = self.engine().settings(PAGE_BYTES, self.memory.0);
+        let settings = self.engine.settings(PAGE_BYTES, self.memory.0);
         let (database, tpcc) = self.rows.store(bench, step, (volumes, &settings))?;
         let recorded = (|| {
             let recorder = PageRecorder::begin(&database, Vec::new(), "the trace of TPC-C", false)?;
@@ -227,19 +232,37 @@ impl TpccTrace {
             let plan = plan(self.clients, self.transaction_count);
             let watch = Arc::new(nandu_bench::Watch::default());
             nandu_bench::run(&database, &shared, &plan, &watch, &no_clock())?;
-            let (trace, _) = recorder.finish(&database)?;
-            Ok(Writes::read(trace)?)
+            recorder.finish(&database)
         })();
-        recorded.map_err(error)
+        recorded.map(|(trace, _)| trace).map_err(error)
     }
 
     fn volumes(&self, tpcc: &Tpcc) -> Result<Volumes, StorageError> {
         let growth_bytes = self.transaction_count * GROWTH_BYTES;
-        let bytes = 2 * (tpcc.expected_bytes() + growth_bytes + self.log.0) + (64 << 20);
+        let bytes = 2 * (tpcc.expected_bytes() + growth_bytes + self.engine.log.0) + (64 << 20);
         let sector_count = bytes / u64::from(SECTOR_BYTES);
         let geometry = Geometry { sector_bytes: SECTOR_BYTES, sector_count };
         let device = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
         Ok(Volumes::new(Box::new(DeviceVolume::format(Box::new(device))?), None))
+    }
+}
+
+impl TpccTrace {
+    fn engine(&self) -> EngineVariant {
+        EngineVariant { log: self.log, ..EngineVariant::writing(&self.set) }
+    }
+
+    /// Runs TPC-C in memory and reads what was recorded of it.
+    fn record(&self, bench: &Bench<'_>, step: &str) -> Result<Writes, LabError> {
+        let recording = Recording {
+            rows: self.rows,
+            engine: self.engine(),
+            memory: self.memory,
+            clients: self.clients,
+            transaction_count: self.transaction_count,
+        };
+        let trace = recording.record(bench, step)?;
+        Writes::read(trace).map_err(|error| LabError::step(step, &error))
     }
 
     fn trace_series(&self, writes: &Writes) -> Vec<Series> {
