@@ -3,14 +3,16 @@
 //! 1. In one life one thing goes wrong: the power goes, or one request fails, or the device is full. So at
 //!    one opening.
 //! 2. Where bits flip, they do so between two lives, and nothing else goes wrong.
-//! 3. It is drawn where something was promised or relied upon, more often than anywhere.
+//! 3. Sectors that cannot be read keep what they hold. Once an opening was refused for some, they can be read.
+//! 4. It is drawn where something was promised or relied upon, more often than anywhere.
 
-use crate::life::{End, Simulation};
+use crate::life::{End, Simulation, Stop};
 use crate::model;
 use crate::watched::Place;
 use crate::world::WorldDevice;
 use nandu_base::to_index;
 use nandu_device::{Device, Failure, FaultPlan, UnflushedFate};
+use nandu_storage::Database;
 use nandu_storage::engine::TornPages;
 use nandu_storage::volume::DeviceVolume;
 
@@ -157,6 +159,19 @@ impl Simulation<'_> {
     /// The same while a database is opened.
     pub(crate) fn plan_cut_of_opening_of_chips(&mut self) -> bool {
         self.plan_cut_of_chips(&REQUESTS_TO_CHIPS_OF_OPENING)
+    }
+
+    /// Opens it. Who refuses that for sectors that cannot be read has to have lost nothing: they are made
+    /// readable, and it is opened as if the first attempt had failed once.
+    pub(crate) fn open_once_readable(&mut self) -> Result<Database, Stop> {
+        match self.open() {
+            Err(Stop::Told) if self.is_in_part_unreadable() => {}
+            opened => return opened,
+        }
+        self.outcome.failed_opening_count += 1;
+        self.devices().for_each(|device| device.lock().ground().make_readable());
+        self.restore()?;
+        self.open().map_err(|stop| stop.at("once all sectors could be read"))
     }
 
     /// Flips bits of what lies on the devices after a life. What was in flight is over by then.

@@ -314,7 +314,7 @@ impl<'s> Simulation<'s> {
         self.flip_count > 0 || self.is_in_part_unreadable()
     }
 
-    fn is_in_part_unreadable(&self) -> bool {
+    pub(crate) fn is_in_part_unreadable(&self) -> bool {
         self.devices().any(|device| device.lock().ground().unreadable_count() > 0)
     }
 
@@ -401,7 +401,7 @@ impl<'s> Simulation<'s> {
             let is_open = self.try_to_open()?;
             self.outcome.failed_opening_count += u64::from(!is_open);
         }
-        self.open()
+        self.open_once_readable()
     }
 
     /// Opens it where something is planned, and leaves it. Whether it was open.

@@ -176,6 +176,17 @@ fn clients_who_change_one_document_lose_nothing_of_it() {
     }
 }
 
+/// In each a transaction could not read the differential of a page, and nobody can from then on: nothing else
+/// has what it says. The opening is refused, and has to find everything once its sector can be read again.
+#[test]
+fn a_page_whose_differential_cannot_be_read_is_not_lost_by_a_refused_opening() {
+    for seed in [7_100_216, 7_101_232, 7_103_967] {
+        let workload = Workload::Tpcc { client_count_max: 8 };
+        let outcome = workload.run(seed, WorldKind::Memory, Bug::None).unwrap();
+        assert!(outcome.failed_opening_count > 0, "seed {seed} has lost its story: {outcome:?}");
+    }
+}
+
 #[test]
 fn terminals_of_tpcc_find_what_they_left_and_all_conditions_hold() {
     let workload = Workload::Tpcc { client_count_max: 6 };

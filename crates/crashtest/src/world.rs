@@ -80,6 +80,9 @@ pub(crate) trait Ground: Device + Send {
     /// Sectors that cannot be read any more.
     fn unreadable_count(&self) -> usize;
 
+    /// Lets them be read again, as they are.
+    fn make_readable(&mut self);
+
     /// Goes by another plan from now on; a cut that was to come does not.
     fn set_plan(&mut self, plan: FaultPlan);
 

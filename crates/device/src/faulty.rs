@@ -15,7 +15,8 @@
 //! 4. After a power cut every request is answered with `PowerLost` until the power is back.
 //! 5. A flush that fails may lose any of what was written since the last good one, at once: as a kernel
 //!    does that drops dirty pages it could not write, and calls those that are left clean.
-//! 6. Sectors that became unreadable stay so, also without power, until they are written.
+//! 6. Sectors that became unreadable stay so, also without power, until they are written, or made
+//!    readable.
 //! 7. A silent device takes requests, does nothing and answers none of them, which breaks rule 1 of
 //!    the contract on purpose; a power cut ends them as any others.
 
@@ -253,6 +254,11 @@ impl<D: Inspect> FaultyDevice<D> {
     #[must_use]
     pub fn unreadable_count(&self) -> usize {
         self.unreadable.len()
+    }
+
+    /// All sectors can be read again, and hold what they held.
+    pub fn make_readable(&mut self) {
+        self.unreadable.clear();
     }
 
     /// What a request that fails does.
@@ -544,7 +550,10 @@ mod tests {
             while device.next_completion(Nanos::MAX).is_some() {}
             device.power_on();
             assert_eq!(read(&mut device, 5).is_err(), is_lasting);
-            run(&mut device, write(2, 4, 1, 2)).result.unwrap();
+            run(&mut device, write(2, 4, 1, 1)).result.unwrap();
+            read(&mut device, 3).unwrap();
+            assert_eq!(read(&mut device, 4).is_err(), is_lasting);
+            device.make_readable();
             read(&mut device, 4).unwrap();
             assert_eq!(device.unreadable_count(), 0);
         }

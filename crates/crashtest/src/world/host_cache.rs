@@ -223,6 +223,10 @@ impl<D: Ground> Ground for HostCache<D> {
         self.unreadable.len()
     }
 
+    fn make_readable(&mut self) {
+        self.unreadable.clear();
+    }
+
     fn set_plan(&mut self, plan: FaultPlan) {
         // A cut at a request only says when; what waits until then was settled before.
         if plan.power_cut_at_request.is_none() {

@@ -25,6 +25,10 @@ impl Ground for FaultyDevice<MemoryDevice> {
         Self::unreadable_count(self)
     }
 
+    fn make_readable(&mut self) {
+        Self::make_readable(self);
+    }
+
     fn set_plan(&mut self, plan: FaultPlan) {
         Self::set_plan(self, plan);
     }

@@ -91,6 +91,8 @@ impl Ground for PluggedSsd {
         0
     }
 
+    fn make_readable(&mut self) {}
+
     fn set_plan(&mut self, plan: FaultPlan) {
         self.plan_rng = Rng::for_part(plan.seed, "moment of a cut");
         self.plan = plan;

@@ -14,20 +14,22 @@
 //! 3. A differential counts as much as it may take of flash pages that are filled one behind the other:
 //!    a victim that seems to gain something does. One of more than half a flash page takes all of it to
 //!    be moved, and no more to be laid over its base page, whose room is gained.
-//! 4. On a full volume new pages find no room once all base pages would leave less than a [`SPARE_PART`]
+//! 4. A victim that cannot be read whole is cleaned if all that is live in it is found and has its
+//!    checksum. Else it is let be.
+//! 5. On a full volume new pages find no room once all base pages would leave less than a [`SPARE_PART`]
 //!    of the segments, and there are no new differentials then. So pages that are there can be changed
 //!    and taken away.
 
 use super::PageDifferential;
 use super::differential::{Found, Waiting, differentials_of, stored_bytes};
 use super::map::Place;
+use super::medium::unless_unreadable;
 use super::notes::Note;
 use super::summary::{Entry, EntryKind, read_summary};
 use crate::page::page_is_sound;
 use crate::propagation::ChangedRanges;
 use crate::{PageAddress, StorageError};
 use nandu_base::{to_index, to_u32};
-use nandu_device::IoBuffer;
 
 /// Free segments that only cleaning may take.
 pub(super) const KEPT_COUNT: u32 = 2;
@@ -286,11 +288,15 @@ impl PageDifferential {
         self.segments.set_picked(victim);
         let start = u64::from(victim) * u64::from(self.settings.segment_bytes);
         let used_bytes = self.segments.get(victim).used_bytes as usize;
-        let bytes = self.medium.read_whatever(start, used_bytes)?;
-        let entries = self.entries_of(victim, &bytes);
+        let (bytes, gap) = self.medium.read_what_can_be(start, used_bytes)?;
+        let mut entries = self.entries_of(victim, &bytes);
+        if gap.is_some() {
+            let sum = |entry: &Entry| crc32c::crc32c(self.flash_page(entry, &bytes));
+            entries.retain(|entry| !entry.has_flash_page() || sum(entry) == entry.sum);
+        }
         let live_bytes = entries.iter().map(|entry| self.live_bytes_of(entry, &bytes, start));
         if live_bytes.sum::<u32>() < self.segments.get(victim).live_bytes {
-            // It is damaged. What it holds is still read by the table; let it be.
+            // It is damaged, or cannot be read. What it holds is still read by the table; let it be.
             return Ok(());
         }
         self.counters.cleaned_segment_count += 1;
@@ -399,7 +405,9 @@ impl PageDifferential {
                 let sector_bytes = u64::from(self.sector_bytes);
                 let from = difference.at.offset_bytes() / sector_bytes * sector_bytes;
                 let end = difference.at.end().next_multiple_of(sector_bytes);
-                let sectors: IoBuffer = self.medium.read(from, to_index(end - from))?;
+                let sectors = unless_unreadable(self.medium.read(from, to_index(end - from)))?;
+                // Then the differential stays where it is, for whoever reads the page.
+                let Ok(sectors) = sectors else { return Ok(None) };
                 let skipped = to_index(difference.at.offset_bytes() - from);
                 ChangedRanges::unpack(&sectors[skipped..], &mut page)
             }

@@ -18,7 +18,10 @@ use crate::propagation::log_structured::transfer;
 use crate::volume::{Io, IoOwner};
 use crate::{FileId, StorageError};
 use nandu_base::to_u32;
-use nandu_device::{IoBuffer, Operation};
+use nandu_device::{DeviceError, IoBuffer, Operation};
+
+/// Where a medium could not read, and what it answered.
+pub(super) type Gap = (u64, DeviceError);
 
 /// A medium with segments on it.
 pub(super) trait SegmentMedium: PieceReads + Send {
@@ -89,6 +92,33 @@ pub(super) trait SegmentMedium: PieceReads + Send {
     /// If the medium fails.
     fn read_whatever(&self, offset_bytes: u64, bytes: usize) -> Result<IoBuffer, StorageError>;
 
+    /// The same with zeros for sectors that cannot be read; and the first of those.
+    ///
+    /// # Errors
+    /// If the medium fails otherwise.
+    fn read_what_can_be(
+        &self,
+        offset_bytes: u64,
+        bytes: usize,
+    ) -> Result<(IoBuffer, Option<Gap>), StorageError> {
+        if let Ok(all) = unless_unreadable(self.read_whatever(offset_bytes, bytes))? {
+            return Ok((all, None));
+        }
+        let sector_bytes = self.sector_bytes() as usize;
+        let (mut all, mut first) = (self.piece_buffer(bytes), None);
+        for start in (0..bytes).step_by(sector_bytes) {
+            let at = offset_bytes + start as u64;
+            match unless_unreadable(self.read_whatever(at, sector_bytes))? {
+                Ok(sector) => all[start..start + sector_bytes].copy_from_slice(&sector),
+                Err(error) => {
+                    all[start..start + sector_bytes].fill(0);
+                    first.get_or_insert((at, error));
+                }
+            }
+        }
+        Ok((all, first))
+    }
+
     /// Whether nothing can lie in a segment from this place on, where a write would begin.
     ///
     /// # Errors
@@ -106,6 +136,19 @@ pub(super) trait SegmentMedium: PieceReads + Send {
     /// # Errors
     /// If the medium fails.
     fn sync(&self) -> Result<(), StorageError>;
+}
+
+/// What was read, or why the medium could not; other errors stay errors.
+pub(super) fn unless_unreadable<T>(
+    answer: Result<T, StorageError>,
+) -> Result<Result<T, DeviceError>, StorageError> {
+    match answer {
+        Ok(read) => Ok(Ok(read)),
+        Err(StorageError::Device { error: error @ DeviceError::Media { .. }, .. }) => {
+            Ok(Err(error))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Segments in a file of the volume of the data.

@@ -13,20 +13,23 @@
 //! 5. Opening ends with a write that tells of the opening, and of the writes that did not count: none of
 //!    them does later.
 //! 6. A summary that the medium cannot read is none, unless the write that follows the last may have it:
-//!    nobody knows then what was synced, and nothing is opened. Where what it had is missing, that is told.
+//!    nobody knows then what was synced, and nothing is opened. Of differentials those count that can be
+//!    read. Where what could not be read is missing, that is told as the trouble of the medium that it is,
+//!    and nothing is written: it is there once it can be read again.
 
-use super::differential::differentials_of;
+use super::differential::{Found as FoundDifferential, differentials_of, stored_bytes};
 use super::map::Difference;
-use super::medium::{SegmentMedium, VolumeSegments};
+use super::medium::{Gap, SegmentMedium, VolumeSegments, unless_unreadable};
 use super::notes::Note;
 use super::summary::{Entry, EntryKind, HEADER_BYTES, Summary, read_summary, summary_bytes};
 use super::{Location, PageDifferential, PageDifferentialSettings, SEGMENTS_FILE};
 use crate::error::unless_full;
 use crate::propagation::Media;
+use crate::propagation::log_structured::record::UNIT_BYTES;
 use crate::volume::Io;
 use crate::{FileId, StorageError};
 use nandu_base::to_u32;
-use nandu_device::{DeviceError, IoBuffer};
+use nandu_device::IoBuffer;
 use std::collections::BTreeMap;
 
 /// Neither writes nor openings are ever as many, so that no number behind them passes the last.
@@ -40,6 +43,12 @@ struct Found {
     start: u64,
 }
 
+impl Found {
+    const fn sequence(&self) -> u64 {
+        self.summary.header.sequence
+    }
+}
+
 /// All writes, and what is seen of those that no other leads to.
 #[derive(Debug, Default)]
 struct Survey {
@@ -49,10 +58,10 @@ struct Survey {
     era: u64,
     /// The last write that any of them says to be durable.
     claim: u64,
-    /// The first byte that the medium could not read, and what it answered.
-    unreadable: Option<(u64, DeviceError)>,
+    /// The first byte of differentials that the medium could not read, and what it answered.
+    unreadable: Option<Gap>,
     /// The same of all places where the summary of a write could have been.
-    gaps: Vec<(u64, DeviceError)>,
+    gaps: Vec<Gap>,
     /// What it is all on, where damage is told.
     told: String,
 }
@@ -87,16 +96,16 @@ impl PageDifferential {
         opened.check_gaps(&survey, last)?;
         opened.drop_void(&mut survey, last);
         opened.fill_table(&mut survey)?;
-        let state = survey.found.iter().find(|it| it.summary.header.sequence == last);
+        let state = survey.found.iter().find(|it| it.sequence() == last);
         let state = state.map(|found| found.summary.header.state);
         if state != Some(opened.table.state()) {
             let what = format!("write {last} left other pages than are found");
-            return Err(survey.corrupt(&what));
+            return Err(survey.damaged(&what));
         }
         if survey.claim > last {
             let what =
                 format!("write {} is unreadable, yet a later one says it is durable", survey.claim);
-            return Err(survey.corrupt(&what));
+            return Err(survey.damaged(&what));
         }
         opened.counters.recovered_write_count = survey.found.len() as u64;
         opened.segments.settle(survey.claim);
@@ -128,7 +137,7 @@ impl PageDifferential {
             }
             let first = survey.found.len();
             let used_bytes = self.survey_segment(segment, &mut survey)?;
-            let sequence = |found: Option<&Found>| found.map_or(0, |it| it.summary.header.sequence);
+            let sequence = |found: Option<&Found>| found.map_or(0, Found::sequence);
             let found = &survey.found[first..];
             let sequences = (sequence(found.first()), sequence(found.last()));
             self.segments.push(sequences, used_bytes);
@@ -176,7 +185,7 @@ impl PageDifferential {
         if left == 0 || self.medium.is_blank_from(start + u64::from(offset))? {
             return Ok(());
         }
-        let bytes = self.read_what_can_be(start + u64::from(offset), left, survey)?;
+        let (bytes, _) = self.medium.read_what_can_be(start + u64::from(offset), left)?;
         for at in (0..left).step_by(self.sector_bytes as usize) {
             let summary = read_summary(&bytes[at..]);
             let says = |it: &Summary| it.header.segment == segment && has_sound_numbers(it);
@@ -185,28 +194,6 @@ impl PageDifferential {
             }
         }
         Ok(())
-    }
-
-    /// Reads some of the file, with zeros for sectors that the medium cannot read.
-    fn read_what_can_be(
-        &self,
-        at: u64,
-        bytes: usize,
-        survey: &mut Survey,
-    ) -> Result<IoBuffer, StorageError> {
-        if let Ok(all) = unless_unreadable(self.medium.read_whatever(at, bytes))? {
-            return Ok(all);
-        }
-        let sector_bytes = self.sector_bytes as usize;
-        let mut all = self.medium.piece_buffer(bytes);
-        for start in (0..bytes).step_by(sector_bytes) {
-            let at = at + start as u64;
-            match unless_unreadable(self.medium.read_whatever(at, sector_bytes))? {
-                Ok(sector) => all[start..start + sector_bytes].copy_from_slice(&sector),
-                Err(error) => _ = survey.unreadable.get_or_insert((at, error)),
-            }
-        }
-        Ok(all)
     }
 
     /// Reads where the summary of a write may be; `None` if the medium cannot, which is noted.
@@ -260,11 +247,11 @@ impl PageDifferential {
             followers.entry(found.summary.header.previous).or_default().push(found);
         }
         while let Some(found) = followers.get_mut(&last) {
-            found.sort_by_key(|found| found.summary.header.sequence);
+            found.sort_by_key(|found| found.sequence());
             let mut next = None;
             while let Some(found) = found.pop().filter(|_| next.is_none()) {
                 if self.is_whole(found)? {
-                    next = Some(found.summary.header.sequence);
+                    next = Some(found.sequence());
                 }
             }
             match next {
@@ -273,7 +260,7 @@ impl PageDifferential {
             }
         }
         match last {
-            0 => Err(survey.corrupt("there is no write that is whole")),
+            0 => Err(survey.damaged("there is no write that is whole")),
             last => Ok(last),
         }
     }
@@ -281,23 +268,28 @@ impl PageDifferential {
     /// Refuses what is unreadable where a write may begin that follows the last: behind it in its segment, or
     /// at the start of one. Any other segment was left when the last was written.
     fn check_gaps(&self, survey: &Survey, last: u64) -> Result<(), StorageError> {
-        let found = survey.found.iter().find(|it| it.summary.header.sequence == last);
+        let found = survey.found.iter().find(|it| it.sequence() == last);
         let segment_of_last = found.map(|found| self.segments.of(found.start));
         let may_follow = |at: u64| {
             let is_start = at.is_multiple_of(u64::from(self.settings.segment_bytes));
             is_start || Some(self.segments.of(at)) == segment_of_last
         };
-        let Some((at, error)) = survey.gaps.iter().find(|(at, _)| may_follow(*at)) else {
-            return Ok(());
-        };
-        let what = format!("{error}, and what was written last may be there; try again, or");
-        Err(corrupt(format!("{} at byte {at}", survey.told), &what))
+        match survey.gaps.iter().find(|(at, _)| may_follow(*at)) {
+            Some(gap) => Err(unreadable(&survey.told, gap, "what was written last may be there")),
+            None => Ok(()),
+        }
     }
 
     /// Whether all flash pages of a write are as they were written.
     fn is_whole(&self, found: &Found) -> Result<bool, StorageError> {
         for entry in found.summary.entries.iter().filter(|entry| entry.has_flash_page()) {
-            let bytes = self.read_flash_page(found, entry)?;
+            let at = found.start + u64::from(entry.start);
+            let read = unless_unreadable(self.medium.read_whatever(at, self.slot_bytes()))?;
+            let bytes = read.map_err(|error| {
+                // It may have been synced, or torn.
+                let what = format!("nobody knows whether write {} is whole", found.sequence());
+                unreadable(&self.medium.told(), &(at, error), &what)
+            })?;
             if crc32c::crc32c(&bytes) != entry.sum {
                 return Ok(false);
             }
@@ -305,21 +297,15 @@ impl PageDifferential {
         Ok(true)
     }
 
-    fn read_flash_page(&self, found: &Found, entry: &Entry) -> Result<Vec<u8>, StorageError> {
-        let start = found.start + u64::from(entry.start);
-        let bytes = self.medium.read_whatever(start, self.slot_bytes())?;
-        Ok(bytes.to_vec())
-    }
-
     /// Leaves those that count, of which the last is `last`: neither later ones nor those of which one
     /// that counts says that they never were.
     fn drop_void(&mut self, survey: &mut Survey, last: u64) {
-        survey.found.retain(|found| found.summary.header.sequence <= last);
-        survey.found.sort_by_key(|found| found.summary.header.sequence);
+        survey.found.retain(|found| found.sequence() <= last);
+        survey.found.sort_by_key(Found::sequence);
         let mut voids: Vec<(u64, u64)> = Vec::new();
         let mut counted = Vec::new();
         while let Some(found) = survey.found.pop() {
-            let sequence = found.summary.header.sequence;
+            let sequence = found.sequence();
             if voids.iter().any(|(from, to)| (*from..=*to).contains(&sequence)) {
                 continue;
             }
@@ -344,30 +330,54 @@ impl PageDifferential {
         let differentials = |entry: &Entry| entry.kind == EntryKind::Differentials;
         for (found, entry) in survey.entries().filter(|(_, entry)| differentials(entry)) {
             let flash_page = found.start + u64::from(entry.start);
-            let bytes = match unless_unreadable(self.read_flash_page(found, entry))? {
-                Ok(bytes) if crc32c::crc32c(&bytes) == entry.sum => bytes,
-                // If any of it is needed, the state tells.
-                Ok(_) => continue,
-                Err(error) => {
-                    unreadable.get_or_insert((flash_page, error));
-                    continue;
-                }
-            };
+            let (bytes, gap) = self.medium.read_what_can_be(flash_page, self.slot_bytes())?;
+            // If any of what is not whole is needed, the state tells.
+            if gap.is_none() && crc32c::crc32c(&bytes) != entry.sum {
+                continue;
+            }
             // Damage that has the right sum, too, changes no page.
-            let sequence = found.summary.header.sequence;
-            let is_sound = |it: &super::differential::Found<'_>| {
-                it.base_stamp < it.stamp && it.stamp < sequence
+            let sequence = found.sequence();
+            let is_sound =
+                |it: &FoundDifferential<'_>| it.base_stamp < it.stamp && it.stamp < sequence;
+            let all: Vec<FoundDifferential<'_>> = match &gap {
+                None => differentials_of(&bytes).filter(is_sound).collect(),
+                Some(_) => self.differentials_around_gaps(&bytes, is_sound),
             };
-            for it in differentials_of(&bytes).filter(is_sound) {
+            for it in all {
                 let record_bytes = to_u32(it.record.len() as u64);
                 let at = Location::new(flash_page + it.at as u64, record_bytes, false);
                 let room_bytes = self.room_of_difference(it.record.len());
                 let difference = Difference { at, flash_page, stamp: it.stamp, room_bytes };
                 self.apply_difference(it.address, it.base_stamp, difference, 0);
             }
+            unreadable = unreadable.or(gap);
         }
-        survey.unreadable = survey.unreadable.take().or(unreadable);
+        survey.unreadable = unreadable;
         Ok(())
+    }
+
+    /// The differentials of a flash page that has zeros for what cannot be read: behind that nothing says
+    /// where the next one begins, but that it is of a base page that is there.
+    fn differentials_around_gaps<'a>(
+        &self,
+        flash_page: &'a [u8],
+        is_sound: impl Fn(&FoundDifferential<'_>) -> bool,
+    ) -> Vec<FoundDifferential<'a>> {
+        let is_of_base = |it: &FoundDifferential<'_>| {
+            self.table.get(it.address).is_some_and(|place| place.base_stamp == it.base_stamp)
+        };
+        let (mut start, mut all) = (0, Vec::new());
+        while let Some(rest) = flash_page.get(start..).filter(|rest| !rest.is_empty()) {
+            let next = differentials_of(rest).next();
+            match next.filter(|it| is_sound(it) && is_of_base(it)) {
+                Some(it) => {
+                    all.push(FoundDifferential { at: start + it.at, ..it });
+                    start += stored_bytes(it.record.len());
+                }
+                None => start += UNIT_BYTES as usize,
+            }
+        }
+        all
     }
 
     fn fill_notes(&mut self, survey: &Survey) {
@@ -402,14 +412,11 @@ impl Survey {
         self.claim = self.claim.max(header.durable_sequence);
     }
 
-    /// What is damaged, and where nothing can be read, if that is so anywhere.
-    fn corrupt(&self, what: &str) -> StorageError {
-        let file = self.told.clone();
+    /// Why nothing is opened: for what the medium cannot read, if there is any, else for what is damaged.
+    fn damaged(&self, what: &str) -> StorageError {
         match self.gaps.first().or(self.unreadable.as_ref()) {
-            None => corrupt(file, &format!("{what};")),
-            Some((at, error)) => {
-                corrupt(format!("{file} at byte {at}"), &format!("{error}, and {what};"))
-            }
+            None => corrupt(self.told.clone(), &format!("{what};")),
+            Some(gap) => unreadable(&self.told, gap, what),
         }
     }
 
@@ -449,17 +456,12 @@ fn check_numbers(summary: &Summary, told: &str, at: u64) -> Result<(), StorageEr
     Err(corrupt(place, &format!("nobody wrote so often: write {sequence} of opening {era};")))
 }
 
-/// What was read, or why the medium could not; other errors stay errors.
-fn unless_unreadable<T>(
-    answer: Result<T, StorageError>,
-) -> Result<Result<T, DeviceError>, StorageError> {
-    match answer {
-        Ok(read) => Ok(Ok(read)),
-        Err(StorageError::Device { error: error @ DeviceError::Media { .. }, .. }) => {
-            Ok(Err(error))
-        }
-        Err(error) => Err(error),
-    }
+/// What the medium answered, and what that keeps from being known.
+fn unreadable(told: &str, (at, error): &Gap, what: &str) -> StorageError {
+    let what = format!(
+        "cannot read {told} at byte {at}, and {what}; try again, or restore the database from a copy"
+    );
+    StorageError::Device { what, error: error.clone() }
 }
 
 fn corrupt(place: String, what: &str) -> StorageError {

@@ -2,6 +2,7 @@
 
 use super::super::segments::SegmentState;
 use super::*;
+use nandu_device::DeviceError;
 
 /// The next requests fail, so many of them.
 fn fail_next(bench: &Bench, count: u64, failure: Failure) {
@@ -126,9 +127,21 @@ fn a_sector_behind_a_write_that_cannot_be_read_keeps_nobody_from_opening() {
     assert!(open.offset < segment_bytes);
     let at = u64::from(open.segment) * u64::from(segment_bytes) + u64::from(open.offset);
     damage(&bench, at, 512);
-    let Err(StorageError::Corrupt { place, what }) = bench.reopen() else { panic!("nobody knows") };
-    assert_eq!(place, format!("the file {SEGMENTS_FILE} at byte {at}"));
-    assert!(what.contains("what was written last may be there; try again"), "{what}");
+    check_refusal(&mut bench, at, "what was written last may be there; try again");
+}
+
+/// It is not opened for a sector that cannot be read, and all is there once that can be.
+fn check_refusal(bench: &mut Bench, at: u64, why: &str) {
+    let answer = bench.reopen();
+    let Err(StorageError::Device { what, error: DeviceError::Media { .. } }) = &answer else {
+        panic!("{why}: {answer:?}")
+    };
+    let place = format!("cannot read the file {SEGMENTS_FILE} at byte {at}, and ");
+    assert!(what.starts_with(&place), "{what}");
+    assert!(what.contains(why) && what.contains("try again, or restore the database"), "{what}");
+    bench.disk.lock().make_readable();
+    bench.reopen().unwrap();
+    bench.check();
 }
 
 #[test]
@@ -149,10 +162,163 @@ fn a_summary_that_cannot_be_read_is_told_with_its_place_where_its_pages_are_miss
         let needed = (0..pdl.segments.count()).rev().find(is_needed).unwrap();
         let at = u64::from(needed) * u64::from(bench.settings.segment_bytes) + offset;
         damage(&bench, at, 512);
-        let Err(StorageError::Corrupt { place, what }) = bench.reopen() else { panic!("{why}") };
-        assert_eq!(place, format!("the file {SEGMENTS_FILE} at byte {at}"));
-        assert!(what.contains(why) && what.contains("restore the database"), "{what}");
+        check_refusal(&mut bench, at, why);
     }
+}
+
+#[test]
+fn a_differential_that_cannot_be_read_keeps_the_pages_from_opening_until_it_can_be() {
+    for is_last in [false, true] {
+        let settings = PageDifferentialSettings { difference_bytes_max: 256, ..small() };
+        let mut bench = Bench::new(disk(4096), settings);
+        let addresses: Vec<PageAddress> = (1..=8).map(|it| page(1, it)).collect();
+        // Each version of a page is alike to the one before it.
+        for _ in 0..3 {
+            bench.write(&addresses).unwrap();
+            bench.sync().unwrap();
+        }
+        if !is_last {
+            // Two writes, of which the second says that what was before the first is durable.
+            for number in 1..=2 {
+                bench.write(&[page(2, number)]).unwrap();
+                bench.sync().unwrap();
+            }
+        }
+        let places = addresses.iter().filter_map(|it| bench.propagation.table.get(*it));
+        let last = places.filter_map(|place| place.difference).max_by_key(|it| it.stamp);
+        let at = last.unwrap().flash_page;
+        damage(&bench, at, 512);
+        let why = if is_last { "nobody knows whether write" } else { "left other pages than are" };
+        check_refusal(&mut bench, at, why);
+    }
+}
+
+const LARGE_PAGE_BYTES: u32 = 2048;
+
+/// A page of several sectors, whose bytes in the middle are the fill's.
+fn large(number: u32, bytes: usize, fill: u8) -> PageWrite {
+    let (address, mut buffer) = (page(1, number), IoBuffer::zeroed(LARGE_PAGE_BYTES as usize));
+    buffer[1000..1000 + bytes].fill(fill);
+    seal_page(&mut buffer, address);
+    PageWrite { address, buffer, changed: ChangedRanges::default(), is_new: false }
+}
+
+/// The first so many of them, as they are read.
+fn large_pages(bench: &mut Bench, count: u32) -> Vec<Vec<u8>> {
+    let read = |number| {
+        let buffer = IoBuffer::zeroed(LARGE_PAGE_BYTES as usize);
+        bench.propagation.start_read(page(1, number), buffer).unwrap();
+        let read = bench.propagation.next_read().unwrap();
+        read.result.unwrap();
+        read.buffer.to_vec()
+    };
+    (1..=count).map(read).collect()
+}
+
+#[test]
+fn differentials_that_nobody_needs_need_not_be_readable() {
+    let settings = PageDifferentialSettings {
+        page_bytes: LARGE_PAGE_BYTES,
+        segment_bytes: 32 << 10,
+        write_bytes: 16 << 10,
+        ..small()
+    };
+    let mut bench = Bench::new(disk(16_384), settings);
+    // So many that their differentials fill three sectors of one flash page.
+    for fill in [1, 2] {
+        for number in 1..=24 {
+            bench.propagation.write(&mut [large(number, 8, fill)]).unwrap();
+        }
+        bench.propagation.sync().unwrap();
+    }
+    let of = |number| bench.propagation.table.get(page(1, number)).unwrap().difference.unwrap();
+    let flash_page = of(1).flash_page;
+    let sector_of = |number| (of(number).at.offset_bytes() - flash_page) / 512;
+    let sectors: Vec<u64> = (1..=24).map(sector_of).collect();
+    assert_eq!(sectors, [[0; 8], [1; 8], [2; 8]].concat());
+    // Those of the first sector become base pages, and the next writes say that this is durable.
+    for number in (1..=8).chain([30, 31]) {
+        bench.propagation.write(&mut [large(number, 900, 3)]).unwrap();
+        bench.propagation.sync().unwrap();
+    }
+    let before = large_pages(&mut bench, 24);
+    assert_eq!((before[7][1000], before[8][1000]), (3, 2));
+    damage(&bench, flash_page, 512);
+    bench.reopen().unwrap();
+    assert!(large_pages(&mut bench, 24) == before, "those of the other sectors are there");
+    damage(&bench, flash_page + 512, 512);
+    check_refusal(&mut bench, flash_page, "left other pages than are found");
+    assert!(large_pages(&mut bench, 24) == before, "all are there once they can be read again");
+}
+
+/// The sectors of closed segments that hold neither a summary nor what a page needs, one of each segment.
+fn sectors_that_nobody_needs(bench: &Bench) -> Vec<u64> {
+    let pdl = &bench.propagation;
+    let places: Vec<_> = pdl.table.iter().map(|(_, place)| *place).collect();
+    let bases = places.iter().map(|place| place.base.offset_bytes());
+    let differences = places.iter().filter_map(|place| place.difference).map(|it| it.flash_page);
+    let needed: Vec<u64> = bases.chain(differences).collect();
+    let is_summary = |at: u64| {
+        let sector = transfer::read(&pdl.io, pdl.file, at, 512).unwrap();
+        summary::read_summary(&sector).is_some()
+    };
+    let of_segment = |index: u32| {
+        let segment = pdl.segments.get(index);
+        let start = u64::from(index) * u64::from(bench.settings.segment_bytes);
+        let mut used = (start..start + u64::from(segment.used_bytes)).step_by(512);
+        let is_closed = segment.state == SegmentState::Closed;
+        used.find(|at| is_closed && !needed.contains(at) && !is_summary(*at))
+    };
+    (0..pdl.segments.count()).filter_map(of_segment).collect()
+}
+
+#[test]
+fn sectors_that_nobody_needs_and_nobody_can_read_are_cleaned_with_their_segments() {
+    let mut bench = Bench::new(disk(4096), small());
+    let mut rng = Rng::new(8);
+    for _ in 0..200 {
+        bench.step(&mut rng, 60).unwrap();
+    }
+    let damaged = sectors_that_nobody_needs(&bench);
+    damaged.iter().for_each(|&at| damage(&bench, at, 512));
+    assert!(damaged.len() > 3, "{damaged:?}");
+    assert_eq!(bench.disk.lock().unreadable_count(), damaged.len());
+    for _ in 0..1000 {
+        bench.step(&mut rng, 60).unwrap();
+        bench.propagation.audit();
+    }
+    // A segment that was cleaned is written again.
+    assert_eq!(bench.disk.lock().unreadable_count(), 0);
+    bench.check();
+    bench.sync().unwrap();
+    bench.reopen().unwrap();
+    bench.check();
+}
+
+#[test]
+fn a_base_page_that_cannot_be_read_stays_where_it_is_and_hinders_no_others() {
+    let mut bench = Bench::new(disk(4096), small());
+    let mut rng = Rng::new(9);
+    for _ in 0..200 {
+        bench.step(&mut rng, 60).unwrap();
+    }
+    // Nobody writes this one, in a file of its own.
+    let lost = page(3, 1);
+    bench.write(&[lost]).unwrap();
+    bench.sync().unwrap();
+    let base = bench.propagation.table.get(lost).unwrap().base.offset_bytes();
+    damage(&bench, base, 512);
+    let before = bench.propagation.counters().cleaned_segment_count;
+    for _ in 0..1000 {
+        bench.step(&mut rng, 60).unwrap();
+        bench.propagation.audit();
+    }
+    assert!(bench.propagation.counters().cleaned_segment_count > before + 20);
+    assert_eq!(bench.propagation.table.get(lost).unwrap().base.offset_bytes(), base);
+    bench.propagation.start_read(lost, IoBuffer::zeroed(PAGE_BYTES as usize)).unwrap();
+    assert!(bench.propagation.next_read().unwrap().result.is_err());
+    bench.disk.lock().make_readable();
+    bench.check();
 }
 
 #[test]
