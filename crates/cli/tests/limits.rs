@@ -81,6 +81,36 @@ fn a_limit_on_memory_is_an_error_that_says_what_is_too_large() {
 }
 
 #[test]
+fn a_load_that_no_memory_holds_is_refused_before_it_begins() {
+    let place = tempfile::tempdir().unwrap();
+    let sim = "--device sim:nvme-tlc-2024 --quiet";
+    for (words, limit, told) in [
+        (format!("bench tpcc --warehouses 30 {sim}"), "-v 2500000", "of data and 16 MiB of them"),
+        (format!("bench tpcc --warehouses 1000000 {sim} --record pages"), "-v 2500000", "of data"),
+        (format!("bench ycsb --records 100000000 {sim}"), "-v 2500000", "of data"),
+        (format!("bench tpox --size 100GB {sim}"), "-v 2500000", "of data"),
+        ("choose --workload a --records 100000000".to_owned(), "-v 2500000", "--records"),
+    ] {
+        let words: Vec<&str> = words.split(' ').collect();
+        let (code, said) = end_under(place.path(), limit, &words);
+        assert_eq!(code, Some(2), "{words:?}: {said}");
+        assert!(said.contains(told) && said.contains("this process can have"), "{said}");
+        assert!(names(place.path()).is_empty(), "{words:?}");
+    }
+    for words in [
+        "load tpcc --warehouses 1000000 new --quiet",
+        "bench tpcc --warehouses 1000000 --quiet",
+        "bench tpcc --warehouses 2 --device sim:nvme-tlc-2024 --capacity 128MiB --quiet",
+    ] {
+        let words: Vec<&str> = words.split(' ').collect();
+        let (code, said) = end_under(place.path(), "-v unlimited", &words);
+        assert_eq!(code, Some(2), "{words:?}: {said}");
+        assert!(said.contains("take at least ") && said.contains("load fewer"), "{said}");
+        assert!(names(place.path()).is_empty(), "{words:?}");
+    }
+}
+
+#[test]
 fn too_few_open_files_are_an_error_and_leave_nothing() {
     let place = shop();
     let directory = place.path();

@@ -116,6 +116,15 @@ impl IsolationArgument {
     }
 }
 
+/// About what a load takes on its device.
+#[derive(Clone, Copy)]
+struct LoadBytes {
+    /// Before clients are at work; less rather than more.
+    at_first: u64,
+    /// When all is done, at most.
+    in_the_end: u64,
+}
+
 /// A database for the run, gone afterwards.
 struct Place {
     site: Site,
@@ -268,7 +277,7 @@ impl RunArguments {
     /// An empty database where the user wants it, for so many bytes.
     fn place(
         &self,
-        load_bytes: u64,
+        load_bytes: LoadBytes,
         settings: &Settings,
         interrupt: &Interrupt,
     ) -> Result<Place, Failure> {
@@ -284,20 +293,21 @@ impl RunArguments {
     fn drive(
         &self,
         name: &str,
-        load_bytes: u64,
+        load_bytes: LoadBytes,
         settings: &Settings,
         interrupt: &Interrupt,
     ) -> Result<Site, Failure> {
         let profile = interrupt.before_work(|| Profile::load(name))?;
         let whole = profile.geometry.capacity();
         let log_bytes = if self.log.is_some() { 0 } else { settings.log_bytes };
-        let data_bytes = load_bytes.saturating_add(log_bytes);
+        let data_bytes = load_bytes.in_the_end.saturating_add(log_bytes);
         let usual = data_bytes.saturating_mul(4).max(256 << 20).min(whole.0);
         let capacity = self.capacity.unwrap_or(ByteCount(usual));
         if capacity > whole {
             let what = format!("--capacity {capacity}: {} has {whole}", self.device);
             return Err(Failure::input(what));
         }
+        self.check_memory(ByteCount(load_bytes.at_first.min(capacity.0)))?;
         let options = SimOptions { capacity: Some(capacity), seed: self.seed, keep_data: true };
         let power = PowerLog::default();
         let drive = MeteredDevice::new(profile.open(options)?, power.clone());
@@ -310,6 +320,15 @@ impl RunArguments {
         let flash_page_bytes = flash_page_bytes(&profile, capacity);
         let profile = Box::new(profile);
         Ok(Site::Drive { database, capacity, flash_page_bytes, power, profile })
+    }
+
+    /// Refuses what there is no memory for: a simulated drive keeps in memory what is `held` on it.
+    fn check_memory(&self, held: ByteCount) -> Result<(), Failure> {
+        let pool = self.memory.min(held);
+        let needed = ByteCount(held.0.saturating_add(pool.0));
+        let what = format!("{} with {held} of data and {pool} of them in the pool", self.device);
+        let advice = "load less, or into a directory on a disk (--device)";
+        crate::memory::check_free(needed, &what, advice)
     }
 
     /// A simulated drive for the log alone.

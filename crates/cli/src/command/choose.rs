@@ -182,7 +182,11 @@ impl ChooseArguments {
             }
             (None, Some(workload)) => {
                 let choice = self.ycsb(workload);
-                (Load::Ycsb(choice), choice.record_bytes() * choice.record_count, None)
+                let bytes = choice.record_bytes() * choice.record_count;
+                // A simulated drive keeps what is on it in memory, and records take more room on pages.
+                let what = format!("a simulated drive with --records {}", self.records);
+                crate::memory::check_free(ByteCount(bytes), &what, "take fewer")?;
+                (Load::Ycsb(choice), bytes, None)
             }
             (None, None) => unreachable!("one of both is required"),
         };

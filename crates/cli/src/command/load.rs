@@ -7,7 +7,9 @@
 mod tpcc;
 mod tpox;
 
-pub(super) use tpcc::{ScaleArgument as TpccScaleArgument, Watch as TpccWatch};
+pub(super) use tpcc::{
+    ScaleArgument as TpccScaleArgument, Watch as TpccWatch, check_room as check_tpcc_room,
+};
 
 use crate::Context;
 use crate::database;

@@ -2,11 +2,11 @@
 
 use super::cost::Cost;
 use super::{
-    Place, RunArguments, at_work, check_times, clients_in_words, settings_of, tell_course,
-    tell_outcome, tell_retries,
+    LoadBytes, Place, RunArguments, at_work, check_times, clients_in_words, settings_of,
+    tell_course, tell_outcome, tell_retries,
 };
 use crate::Context;
-use crate::command::load::{TpccScaleArgument, TpccWatch};
+use crate::command::load::{TpccScaleArgument, TpccWatch, check_tpcc_room};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::run_facts::RunFacts;
@@ -109,9 +109,11 @@ pub(super) fn run(arguments: &TpccArguments, context: &Context) -> Result<(), Fa
     check_times(&plan)?;
     let settings = settings_of(&arguments.run)?;
     let growth_bytes = arguments.transactions.saturating_mul(GROWTH_BYTES);
-    let load_bytes = tpcc.expected_bytes().saturating_add(growth_bytes);
+    let at_first = tpcc.expected_bytes();
+    let load_bytes = LoadBytes { at_first, in_the_end: at_first.saturating_add(growth_bytes) };
     let place = arguments.run.place(load_bytes, &settings, &context.interrupt)?;
     let database = place.database();
+    check_tpcc_room(&tpcc, database)?;
     let warehouse_count = f64::from(arguments.warehouses);
     let mut watch = TpccWatch { progress: Progress::new(context, 3), warehouse_count };
     let stored = match tpcc.store(database, &LoadOptions::default(), &mut watch) {

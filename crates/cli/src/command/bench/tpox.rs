@@ -2,8 +2,8 @@
 
 use super::cost::Cost;
 use super::{
-    Place, RunArguments, at_work, check_times, clients_in_words, settings_of, tell_course,
-    tell_outcome, tell_retries,
+    LoadBytes, Place, RunArguments, at_work, check_times, clients_in_words, settings_of,
+    tell_course, tell_outcome, tell_retries,
 };
 use crate::Context;
 use crate::command::xml::MappingArgument;
@@ -141,8 +141,9 @@ pub(super) fn run(arguments: &TpoxArguments, context: &Context) -> Result<(), Fa
     check_times(&plan)?;
     let settings = settings_of(&arguments.run)?;
     let text_bytes = TpoxCollection::ALL.map(|collection| tpox.expected_bytes(collection));
-    // The largest mapping of the largest collection has five quarters of its text.
-    let load_bytes = text_bytes.iter().sum::<u64>() / 4 * 5;
+    let text_bytes = text_bytes.iter().sum::<u64>();
+    // The largest mapping of the largest collection has five quarters of its text, the smallest more than half.
+    let load_bytes = LoadBytes { at_first: text_bytes / 2, in_the_end: text_bytes / 4 * 5 };
     let place = arguments.run.place(load_bytes, &settings, &context.interrupt)?;
     let database = place.database();
     let mix = TpoxRun {

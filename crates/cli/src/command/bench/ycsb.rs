@@ -2,8 +2,8 @@
 
 use super::cost::Cost;
 use super::{
-    RunArguments, at_work, check_times, clients_in_words, report, settings_of, tell_course,
-    tell_outcome, tell_retries,
+    LoadBytes, RunArguments, at_work, check_times, clients_in_words, report, settings_of,
+    tell_course, tell_outcome, tell_retries,
 };
 use crate::Context;
 use crate::failure::Failure;
@@ -234,9 +234,10 @@ impl YcsbArguments {
     }
 
     /// What the records take, about.
-    fn load_bytes(&self) -> u64 {
+    fn load_bytes(&self) -> LoadBytes {
         let record_bytes = FIELD_COUNT as u64 * u64::from(self.field_bytes) + 64;
-        self.records.saturating_mul(record_bytes)
+        let bytes = self.records.saturating_mul(record_bytes);
+        LoadBytes { at_first: bytes, in_the_end: bytes }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::stopwatch::Stopwatch;
 use clap::Args;
-use nandu::RestartReport;
+use nandu::{Database, RestartReport};
 use nandu_base::ByteCount;
 use nandu_base::words::counted;
 use nandu_load::tpcc::TpccObserver;
@@ -15,6 +15,9 @@ use nandu_load::{LoadOptions, Tpcc, TpccScale, TpccTable};
 use nandu_probe::table::Table;
 use serde::Serialize;
 use std::path::PathBuf;
+
+/// Of what the tables are expected to take they take so much at least, however full their pages are.
+const LEAST_PERCENT: u64 = 75;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -94,6 +97,7 @@ pub(super) fn run(arguments: &TpccArguments, context: &Context) -> Result<(), Fa
         (fill_permille, fill_permille);
     let (reports, restart) =
         database::fill(&arguments.database, options, place.wishes(), |database| {
+            check_room(&tpcc, database)?;
             let warehouse_count = f64::from(arguments.warehouses);
             let mut watch = Watch { progress: Progress::new(context, 1), warehouse_count };
             Ok(tpcc.store(database, &load_options, &mut watch)?)
@@ -114,6 +118,20 @@ pub(super) fn run(arguments: &TpccArguments, context: &Context) -> Result<(), Fa
         arguments.database.display()
     );
     database::answered(tell(&summary, place.json, context), &done)
+}
+
+/// Refuses warehouses for which there is sure to be no room where the database lies.
+pub(in crate::command) fn check_room(tpcc: &Tpcc, database: &Database) -> Result<(), Failure> {
+    let least = ByteCount(tpcc.expected_bytes() / 100 * LEAST_PERCENT);
+    match database.read().engine().data_io().free_bytes() {
+        Some(free) if free < least.0 => Err(Failure::input(format!(
+            "{} take at least {least}, and where the database lies there are {} free; load fewer, or \
+             name a larger place",
+            counted(u64::from(tpcc.warehouse_count()), "warehouse"),
+            ByteCount(free)
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Tells what was loaded, and how fast.
