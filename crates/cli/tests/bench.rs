@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test of a file that is not what it should be has failed")]
 
-use crate::common::{failure_of, names, run, start, stderr, stdout_of};
+use crate::common::{failure_of, interrupt, names, run, start, stderr, stdout_of};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -239,7 +239,7 @@ fn what_makes_no_sense_is_told_with_a_remedy() {
 }
 
 #[test]
-fn what_was_recorded_is_summed_up_and_replayed_and_a_stopped_run_leaves_none() {
+fn what_was_recorded_is_summed_up_and_replayed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     let words = "bench ycsb --records 2000 --operations 1500 --memory 256KiB --clients 4 --quiet \
@@ -272,14 +272,40 @@ fn what_was_recorded_is_summed_up_and_replayed_and_a_stopped_run_leaves_none() {
         said.contains("pages: exists already; name another file, or pass --overwrite"),
         "{said}"
     );
+}
 
-    let words = "bench ycsb --records 2000 --operations 1000000000 --quiet --record none --device sim:nvme-tlc-2024";
-    let child = start(path, &words.split(' ').collect::<Vec<_>>());
-    while names(path).len() < 2 {
-        std::thread::yield_now();
-    }
-    let stop = ["-INT", &child.id().to_string()];
-    assert!(Command::new("kill").args(stop).status().unwrap().success());
-    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
+#[test]
+fn a_stopped_run_leaves_the_trace_of_what_it_did_and_a_stopped_load_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let stopped_when = |words: &str, is_it: &dyn Fn() -> bool| {
+        let child = start(path, &words.split(' ').collect::<Vec<_>>());
+        while !is_it() {
+            std::thread::yield_now();
+        }
+        interrupt(&child);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130));
+        stderr(&output)
+    };
+    let words = "bench ycsb --memory 256KiB --device sim:nvme-tlc-2024 --record pages";
+    let is_begun = || !names(path).is_empty();
+    let load = format!("{words} --records 1000000 --operations 100");
+    let said = stopped_when(&load, &is_begun);
+    assert!(said.contains("stopped while loading"), "{said}");
+    assert_eq!(names(path), [""; 0]);
+
+    // The head of the trace and some kilobytes of it are written once clients are at work.
+    let is_recorded = || {
+        let bytes = |name: &String| std::fs::metadata(path.join(name)).map_or(0, |it| it.len());
+        names(path).iter().map(bytes).sum::<u64>() > 0
+    };
+    let work = format!("{words} --records 2000 --operations 1000000000");
+    let said = stopped_when(&work, &is_recorded);
+    assert!(said.contains(" of pages, until the run was stopped"), "{said}");
     assert_eq!(names(path), ["pages"]);
+    let stat = json_of(path, "trace stat pages --json");
+    assert!(stat["read_count"].as_u64().unwrap() > 100, "{stat}");
+    let replay = json_of(path, "trace replay pages --device sim:nvme-tlc-2024 --json");
+    assert_eq!(replay["page_write_count"], stat["write_count"], "{replay}");
 }

@@ -215,7 +215,7 @@ fn check_times(plan: &Plan) -> Result<(), Failure> {
 }
 
 /// Runs the clients on a thread of their own, while this one shows how far they are, and records their
-/// pages if that was asked: of a run that was stopped there is no trace.
+/// pages if that was asked, also of a run that is stopped.
 fn at_work(
     place: &Place,
     load: Arc<dyn Load>,
@@ -239,8 +239,8 @@ fn at_work(
         !progress.is_interrupted()
     });
     let outcome = outcome?;
-    if let Some(recording) = recording.filter(|_| !outcome.was_stopped) {
-        recording.finish(database, progress)?;
+    if let Some(recording) = recording {
+        recording.finish(database, &outcome, progress)?;
     }
     Ok(outcome)
 }

@@ -2,7 +2,8 @@
 //! engine.
 //!
 //! 1. That it can be written is checked before anything is loaded.
-//! 2. The file is there as a whole or not at all: of a run that was stopped there is none.
+//! 2. The file is there as a whole or not at all. Of a run that was stopped it is what clients did until then; of one
+//!    that was stopped before they did anything there is none.
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -11,8 +12,8 @@ use crate::progress::Progress;
 use clap::Args;
 use nandu::Database;
 use nandu_base::ByteCount;
-use nandu_bench::PageRecorder;
 use nandu_bench::page_recorder::RecordedCounts;
+use nandu_bench::{Outcome, PageRecorder};
 use std::io::BufWriter;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -71,15 +72,25 @@ impl PendingRecord {
 }
 
 impl Recording {
-    /// Ends the trace and puts it in its place.
-    pub(super) fn finish(self, database: &Database, progress: &Progress) -> Result<(), Failure> {
+    /// Ends the trace and puts it in its place, unless nothing was done.
+    pub(super) fn finish(
+        self,
+        database: &Database,
+        outcome: &Outcome,
+        progress: &Progress,
+    ) -> Result<(), Failure> {
         let (_, counts) = self.recorder.finish(database)?;
         let PendingRecord { file, path, files, .. } = self.pending;
+        if outcome.operation_count == 0 {
+            progress.note(&format!("recorded: nothing, so there is no {}", path.display()));
+            return Ok(());
+        }
+        let until = if outcome.was_stopped { ", until the run was stopped" } else { "" };
         let byte_count = file.as_file().byte_count();
         files.finish(file, &path)?;
         let RecordedCounts { read_count, write_count, sync_count } = counts;
         progress.note(&format!(
-            "recorded: {read_count} page reads, {write_count} page writes and {sync_count} syncs in {} of {}",
+            "recorded: {read_count} page reads, {write_count} page writes and {sync_count} syncs in {} of {}{until}",
             ByteCount(byte_count),
             path.display()
         ));
