@@ -156,8 +156,11 @@ pub(crate) fn fill<T>(
         Err(missing @ (StorageError::NotFound { .. } | StorageError::NotADatabase { .. })) => {
             wishes.apply(&mut options.settings)?;
             let new = match NewDatabase::begin(directory, &options) {
-                // There is one that cannot be opened; why not is the better answer.
-                Err(StorageError::Exists { .. }) => return Err(missing.into()),
+                // There is one that cannot be opened; why not is the better answer, unless something lies
+                // where the log was to be.
+                Err(StorageError::Exists { .. }) if options.log_directory.is_none() => {
+                    return Err(missing.into());
+                }
                 answer => answer?,
             };
             let value = fill(new.database())?;

@@ -36,6 +36,41 @@ fn the_tables_of_a_join_are_generated_indexed_and_found_sound() {
 }
 
 #[test]
+fn a_log_that_lies_apart_is_named_at_each_opening() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let told = |line: &str| stdout_of(directory, &line.split(' ').collect::<Vec<_>>());
+    let refused = |line: &str| failure_of(directory, &line.split(' ').collect::<Vec<_>>(), 2);
+    told("load tpcc --scale 100,10 --log shop-log shop");
+    assert_eq!(names(directory), ["shop", "shop-log"]);
+    assert!(!directory.join("shop/log").exists() && directory.join("shop-log/log").exists());
+    for command in ["check-tpcc shop", "check shop", "get shop warehouse 1", "schema shop"] {
+        let said = refused(&format!("db {command}"));
+        assert!(said.contains("lies on a device of its own; name that, too"), "{command}: {said}");
+        told(&format!("db {command} --log shop-log"));
+    }
+    told("db delete shop warehouse 1 --log shop-log");
+    assert!(refused("db get shop warehouse 1 --log shop-log").contains("has no row 1"));
+    // Tables of a second call go there, too.
+    std::fs::write(directory.join("a.csv"), "id\n2\n").unwrap();
+    assert!(refused("load csv a.csv --table a shop").contains("name that, too"));
+    told("load csv a.csv --table a --log shop-log shop");
+    assert_eq!(told("db scan shop a --log shop-log"), "2\n");
+    // The log of another database, and one where there is none.
+    told("db create other t id:integer --log other-log");
+    let said = refused("db check shop --log other-log");
+    assert!(said.contains("belongs to another database"), "{said}");
+    told("db create plain t id:integer");
+    let said = refused("db check plain --log shop-log");
+    assert!(said.contains("lies there, not on"), "{said}");
+    // A place that is taken is no place for a new one, and nothing is left.
+    let words = ["load", "csv", "a.csv", "--table", "a", "--log", "shop-log", "new"];
+    let output = run(directory, &words);
+    assert!(!output.status.success() && !directory.join("new").exists());
+    assert!(told("db check shop --log shop-log").contains("rows"));
+}
+
+#[test]
 fn csv_comes_from_a_file_or_a_pipe() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();

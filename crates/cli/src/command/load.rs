@@ -216,6 +216,9 @@ struct PlaceArguments {
     /// Bytes of the log of a new database, which bound what one transaction changes; 64 MiB without it
     #[arg(long, alias = "log-bytes", value_parser = super::parse_size, value_name = "SIZE")]
     log_size: Option<ByteCount>,
+    /// A directory for the log alone, on another disk, say; whoever opens the database names it
+    #[arg(long, value_name = "DIR")]
+    log: Option<PathBuf>,
     /// Any setting of the engine, such as propagation=log_structured
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -449,7 +452,8 @@ impl PlaceArguments {
     fn options(&self, pool_bytes: u64) -> Result<DatabaseOptions, Failure> {
         let what = format!("--memory {}", self.memory);
         crate::memory::check_possible(self.memory, &what, "give less")?;
-        let mut options = DatabaseOptions::default();
+        let log_directory = self.log.clone();
+        let mut options = DatabaseOptions { log_directory, ..DatabaseOptions::default() };
         options.settings.pool_bytes = pool_bytes;
         Ok(options)
     }

@@ -2,7 +2,7 @@
 
 use super::read::{RowName, row_name};
 use super::text::{parse_row, parse_value, refs};
-use super::{Answering, open};
+use super::{Answering, Place, open};
 use crate::database::close;
 use crate::failure::Failure;
 use nandu::{Database, RecordView, Row, TableDefinition};
@@ -21,12 +21,12 @@ struct InsertAnswer<'a> {
 
 /// Stores a row that is not there yet; tells its number if it gets one.
 pub(super) fn insert(
-    directory: &Path,
+    at: Place<'_>,
     table: &str,
     values: &[String],
     to: &Answering<'_>,
 ) -> Result<(), Failure> {
-    let database = open((directory, &[]))?;
+    let database = open(at)?;
     let definition = database.read().definition(table)?.clone();
     let (found, wanted) = (values.len(), definition.columns.len());
     if found != wanted {
@@ -44,7 +44,7 @@ pub(super) fn insert(
     let mut write = database.write()?;
     let number = write.insert(&definition.name, &refs(&row))?;
     write.commit()?;
-    close(database, directory)?;
+    close(database, at.directory)?;
     let number = definition.key_columns().is_empty().then_some(number);
     let answer = InsertAnswer { table: &definition.name, number };
     let line = number.map(|number| number.to_string());
@@ -54,12 +54,12 @@ pub(super) fn insert(
 
 /// Changes some values of a row that is there.
 pub(super) fn update(
-    directory: &Path,
+    at: Place<'_>,
     table: &str,
     key: &[String],
     settings: &[(String, String)],
 ) -> Result<(), Failure> {
-    let database = open((directory, &[]))?;
+    let database = open(at)?;
     let definition = database.read().definition(table)?.clone();
     let name = row_name(&definition, key)?;
     let mut changes = Vec::new();
@@ -92,12 +92,12 @@ pub(super) fn update(
         RowName::Key(_) => write.put(table, &refs(&row)).map(drop)?,
     }
     write.commit()?;
-    Ok(close(database, directory)?)
+    Ok(close(database, at.directory)?)
 }
 
 /// Removes a row.
-pub(super) fn delete(directory: &Path, table: &str, key: &[String]) -> Result<(), Failure> {
-    let database = open((directory, &[]))?;
+pub(super) fn delete(at: Place<'_>, table: &str, key: &[String]) -> Result<(), Failure> {
+    let database = open(at)?;
     let definition = database.read().definition(table)?.clone();
     let name = row_name(&definition, key)?;
     let mut write = database.write()?;
@@ -115,17 +115,17 @@ pub(super) fn delete(directory: &Path, table: &str, key: &[String]) -> Result<()
         return Err(no_row(&definition, key));
     }
     write.commit()?;
-    Ok(close(database, directory)?)
+    Ok(close(database, at.directory)?)
 }
 
 /// Removes a table, which is no part of a document.
-pub(super) fn drop_table(directory: &Path, table: &str) -> Result<(), Failure> {
-    let database = open((directory, &[]))?;
-    check_no_document(&database, directory, table)?;
+pub(super) fn drop_table(at: Place<'_>, table: &str) -> Result<(), Failure> {
+    let database = open(at)?;
+    check_no_document(&database, at.directory, table)?;
     let mut write = database.write()?;
     write.drop_table(table)?;
     write.commit()?;
-    Ok(close(database, directory)?)
+    Ok(close(database, at.directory)?)
 }
 
 /// Refuses a tree of a document: without it the rest is damaged.

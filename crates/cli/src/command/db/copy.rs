@@ -73,6 +73,6 @@ fn copy(
     };
     let report = back_up_watched(&tables, target, options, watch)?;
     drop(tables);
-    crate::database::close(database, place.0)?;
+    crate::database::close(database, place.directory)?;
     Ok(report)
 }

@@ -48,7 +48,7 @@ pub(super) fn load(
     let start = lines.number;
     let mut stored = start;
     let outcome = load_lines(&database, table, &mut lines, &mut stored, to.context);
-    let closed = crate::database::close(database, place.0);
+    let closed = crate::database::close(database, place.directory);
     let how_far = match stored {
         1 => "the first row is stored; --skip 1 goes on from there".to_owned(),
         _ => format!("the first {stored} rows are stored; --skip {stored} goes on from there"),

@@ -58,9 +58,19 @@ file DIRECTORY/TABLE.sqlite that sqlite3 opens, and its rows have numbers. A tab
 pub(crate) struct DbArguments {
     #[command(subcommand)]
     action: Action,
+    /// The directory of its log, where the database was made with one apart
+    #[arg(long, global = true, value_name = "DIR")]
+    log: Option<PathBuf>,
     /// Print JSON, and nothing else on stdout
     #[arg(long, global = true)]
     json: bool,
+}
+
+impl DbArguments {
+    /// Where the database is that the command names, opened with what `--set` says.
+    fn place<'p>(&'p self, directory: &'p Path, set: &'p [String]) -> Place<'p> {
+        Place { directory, log: self.log.as_deref(), set }
+    }
 }
 
 /// A command of `nandu db` that prints: where to, and whether as JSON.
@@ -299,6 +309,7 @@ enum Action {
 /// Does what the command asks of the database.
 pub(crate) fn run(arguments: &DbArguments, context: &Context) -> Result<(), Failure> {
     let to = &Answering { context, as_json: arguments.json };
+    let at = |directory| arguments.place(directory, &[]);
     match &arguments.action {
         Action::Create { directory, table, columns, key, raw, page_size, log_size, set } => {
             let wishes = Wishes { page: *page_size, log: *log_size, set };
@@ -306,52 +317,63 @@ pub(crate) fn run(arguments: &DbArguments, context: &Context) -> Result<(), Fail
                 true => NewTable::raw(table),
                 false => new_table(table, columns, key)?,
             };
-            create(directory, new, wishes)?;
+            create(arguments.place(directory, set), new, wishes)?;
             to.tell("db create", &OfTable::of(table), None, &format!("table {table} is made"))
         }
         Action::Load { directory, table, file, skip, engine } => {
-            load::load((directory, &engine.set), table, file, *skip, to)
+            load::load(arguments.place(directory, &engine.set), table, file, *skip, to)
         }
         Action::Index { directory, table, index, columns, engine } => {
-            make_index((directory, &engine.set), table, index, columns)?;
+            make_index(arguments.place(directory, &engine.set), table, index, columns)?;
             let answer = OfTable { table, index: Some(index) };
             to.tell("db index", &answer, None, &format!("index {index} is made"))
         }
-        Action::Get { directory, table, key } => read::get(directory, table, key, to),
+        Action::Get { directory, table, key } => read::get(at(directory), table, key, to),
         Action::Scan { directory, table, limit, format, engine } => {
-            read::scan((directory, &engine.set), table, *limit, *format, to)
+            read::scan(arguments.place(directory, &engine.set), table, *limit, *format, to)
         }
         Action::Export { directory, table, file, files, engine } => {
-            read::export((directory, &engine.set), table, file, *files, to)
+            read::export(arguments.place(directory, &engine.set), table, file, *files, to)
         }
-        Action::Insert { directory, table, values } => change::insert(directory, table, values, to),
+        Action::Insert { directory, table, values } => {
+            change::insert(at(directory), table, values, to)
+        }
         Action::Update { directory, table, key, set } => {
-            change::update(directory, table, key, set)?;
+            change::update(at(directory), table, key, set)?;
             to.tell("db update", &OfTable::of(table), None, "the row is changed")
         }
         Action::Delete { directory, table, key } => {
-            change::delete(directory, table, key)?;
+            change::delete(at(directory), table, key)?;
             to.tell("db delete", &OfTable::of(table), None, "the row is gone")
         }
         Action::Drop { directory, table } => {
-            change::drop_table(directory, table)?;
+            change::drop_table(at(directory), table)?;
             to.tell("db drop", &OfTable::of(table), None, &format!("table {table} is gone"))
         }
-        Action::Schema { directory, table } => schema::schema(directory, table.as_deref(), to),
+        Action::Schema { directory, table } => schema::schema(at(directory), table.as_deref(), to),
         Action::Backup { directory, target, engine } => {
-            copy::back_up((directory, &engine.set), target, to)
+            copy::back_up(arguments.place(directory, &engine.set), target, to)
         }
         Action::Compact { directory, target, log_size, engine } => {
-            copy::compact((directory, &engine.set), target, *log_size, to)
+            copy::compact(arguments.place(directory, &engine.set), target, *log_size, to)
         }
-        Action::Check { directory, engine } => check((directory, &engine.set), to),
-        Action::CheckTpcc { directory, engine } => tpcc::check_tpcc((directory, &engine.set), to),
-        Action::Stat { directory, engine } => stat((directory, &engine.set), to),
+        Action::Check { directory, engine } => check(arguments.place(directory, &engine.set), to),
+        Action::CheckTpcc { directory, engine } => {
+            tpcc::check_tpcc(arguments.place(directory, &engine.set), to)
+        }
+        Action::Stat { directory, engine } => stat(arguments.place(directory, &engine.set), to),
     }
 }
 
-/// A directory, and what `--set` says.
-type Place<'p> = (&'p Path, &'p [String]);
+/// Where a database is, and how it is opened.
+#[derive(Clone, Copy)]
+struct Place<'p> {
+    directory: &'p Path,
+    /// Of its log, if it lies apart.
+    log: Option<&'p Path>,
+    /// What `--set` says.
+    set: &'p [String],
+}
 
 fn open(place: Place<'_>) -> Result<Database, Failure> {
     open_by(database::open, place).map(|(database, _)| database)
@@ -364,9 +386,10 @@ fn open_to_read(place: Place<'_>) -> Result<Opened, Failure> {
 /// Opens a database, and refuses settings that are not its own and stay.
 fn open_by(
     open: fn(&Path, &DatabaseOptions) -> Result<Opened, StorageError>,
-    (directory, set): Place<'_>,
+    place: Place<'_>,
 ) -> Result<Opened, Failure> {
-    let (database, restart) = open(directory, &options_with(set)?)?;
+    let Place { directory, set, .. } = place;
+    let (database, restart) = open(directory, &place.options()?)?;
     let fits = engine_settings::check(directory, database.read().engine().settings(), set);
     if let Err(failure) = fits {
         database::close(database, directory)?;
@@ -375,14 +398,22 @@ fn open_by(
     Ok((database, restart))
 }
 
-/// The usual options but for what is set. Memory that would end the program at its first allocation is
-/// refused.
-fn options_with(set: &[String]) -> Result<DatabaseOptions, Failure> {
-    let settings = engine_settings::set(&DatabaseOptions::default().settings, set)?;
-    // The frames of the pool, and what stands beside them.
-    let needed = ByteCount(settings.pool_bytes.saturating_add(settings.pool_bytes / 8));
-    crate::memory::check_possible(needed, "a database", "raise its limit (ulimit -v)")?;
-    Ok(DatabaseOptions { settings, ..DatabaseOptions::default() })
+impl Place<'_> {
+    /// The usual options but for what is set. Memory that would end the program at its first allocation is
+    /// refused.
+    fn options(self) -> Result<DatabaseOptions, Failure> {
+        let usual = self.usual_options();
+        let settings = engine_settings::set(&usual.settings, self.set)?;
+        // The frames of the pool, and what stands beside them.
+        let needed = ByteCount(settings.pool_bytes.saturating_add(settings.pool_bytes / 8));
+        crate::memory::check_possible(needed, "a database", "raise its limit (ulimit -v)")?;
+        Ok(DatabaseOptions { settings, ..usual })
+    }
+
+    fn usual_options(self) -> DatabaseOptions {
+        let log_directory = self.log.map(Path::to_path_buf);
+        DatabaseOptions { log_directory, ..DatabaseOptions::default() }
+    }
 }
 
 fn new_table(table: &str, columns: &[Column], key: &[String]) -> Result<NewTable, Failure> {
@@ -399,11 +430,10 @@ fn new_table(table: &str, columns: &[Column], key: &[String]) -> Result<NewTable
     Ok(NewTable { name, columns, kind, indexes: Vec::new() })
 }
 
-fn create(directory: &Path, table: NewTable, wishes: Wishes<'_>) -> Result<(), Failure> {
-    options_with(wishes.set)?;
+fn create(place: Place<'_>, table: NewTable, wishes: Wishes<'_>) -> Result<(), Failure> {
+    place.options()?;
     let NewTable { name, columns, kind, .. } = table;
-    let options = DatabaseOptions::default();
-    database::fill(directory, options, wishes, |database| {
+    database::fill(place.directory, place.usual_options(), wishes, |database| {
         let mut write = database.write()?;
         write.create_table(&name, columns, kind)?;
         Ok(write.commit()?)
@@ -422,7 +452,7 @@ fn make_index(
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
     write.create_index(table, index, &columns)?;
     write.commit()?;
-    Ok(database::close(database, place.0)?)
+    Ok(database::close(database, place.directory)?)
 }
 
 /// What `check --json` prints.
@@ -437,7 +467,7 @@ struct CheckAnswer<'a> {
 fn check(place: Place<'_>, to: &Answering<'_>) -> Result<(), Failure> {
     let (database, restart) = open_to_read(place)?;
     let report = database.read().check()?;
-    database::close(database, place.0)?;
+    database::close(database, place.directory)?;
     let output = to.context.output;
     if to.as_json {
         output.json("db check", &CheckAnswer { report: &report, restart })?;
@@ -469,7 +499,7 @@ struct StatAnswer<T: Serialize> {
 fn stat(place: Place<'_>, to: &Answering<'_>) -> Result<(), Failure> {
     let (database, _) = open_to_read(place)?;
     let stats = database.read().stat()?;
-    database::close(database, place.0)?;
+    database::close(database, place.directory)?;
     if to.as_json {
         return to.context.output.json("db stat", &StatAnswer { stats });
     }

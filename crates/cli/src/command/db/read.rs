@@ -42,17 +42,17 @@ struct ExportAnswer<'a> {
 
 /// Prints one row.
 pub(super) fn get(
-    directory: &Path,
+    place: Place<'_>,
     table: &str,
     key: &[String],
     to: &Answering<'_>,
 ) -> Result<(), Failure> {
-    let (database, _) = open_to_read((directory, &[]))?;
+    let (database, _) = open_to_read(place)?;
     let look = |row: &RecordView<'_>, columns: &[Column]| {
         (line_of(row, columns.len()), RowObject::of(row, columns))
     };
     let row = row_of(&database.read(), table, key, look)?;
-    crate::database::close(database, directory)?;
+    crate::database::close(database, place.directory)?;
     let Some((line, row)) = row else {
         return Err(Failure::input(format!("{table} has no row {}", key.join(" "))));
     };
@@ -153,7 +153,7 @@ pub(super) fn scan(
             if outcome.is_ok() { Flow::Continue(()) } else { Flow::Break(()) }
         })?;
     }
-    crate::database::close(database, place.0)?;
+    crate::database::close(database, place.directory)?;
     outcome?;
     context.output.rows(&lines)?;
     if to.as_json {
@@ -241,7 +241,7 @@ pub(super) fn export(
             Sink::Parquet(writer) => writer.finish()?,
         }
     }
-    crate::database::close(database, place.0)?;
+    crate::database::close(database, place.directory)?;
     files.finish(partial, file)?;
     let answer = ExportAnswer { table, file, row_count };
     let rows = counted(row_count, "row");

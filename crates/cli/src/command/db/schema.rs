@@ -1,11 +1,10 @@
 //! `nandu db schema`: what tables there are.
 
-use super::{Answering, open_to_read};
+use super::{Answering, Place, open_to_read};
 use crate::failure::Failure;
 use nandu::{Settings, TableDefinition};
 use nandu_base::words::visible;
 use serde::Serialize;
-use std::path::Path;
 
 /// What `schema --json` prints.
 #[derive(Serialize)]
@@ -17,11 +16,11 @@ struct SchemaAnswer<'a> {
 
 /// Prints the commands that make the tables, or JSON.
 pub(super) fn schema(
-    directory: &Path,
+    place: Place<'_>,
     table: Option<&str>,
     to: &Answering<'_>,
 ) -> Result<(), Failure> {
-    let (database, _) = open_to_read((directory, &[]))?;
+    let (database, _) = open_to_read(place)?;
     let (definitions, Settings { page_bytes, log_bytes, .. }): (Vec<TableDefinition>, _) = {
         let tables = database.read();
         let definitions = match table {
@@ -30,12 +29,12 @@ pub(super) fn schema(
         };
         (definitions, tables.engine().settings().clone())
     };
-    crate::database::close(database, directory)?;
+    crate::database::close(database, place.directory)?;
     if to.as_json {
         let answer = SchemaAnswer { page_bytes, log_bytes, tables: &definitions };
         return to.context.output.json("db schema", &answer);
     }
-    let place = directory.display().to_string();
+    let place = place.directory.display().to_string();
     // What is as usual needs no words.
     let (usual, mut sizes) = (Settings::default(), Vec::new());
     if page_bytes != usual.page_bytes {

@@ -21,7 +21,7 @@ struct Answer<'a> {
 pub(super) fn check_tpcc(place: Place<'_>, to: &Answering<'_>) -> Result<(), Failure> {
     let (database, restart) = open_to_read(place)?;
     let found = check(&database.read());
-    database::close(database, place.0)?;
+    database::close(database, place.directory)?;
     let found = found?;
     match to.as_json {
         true => {
