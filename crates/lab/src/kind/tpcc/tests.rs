@@ -72,8 +72,13 @@ fn run(kind: &dyn Measurement, seed: u64) -> BTreeMap<String, Series> {
         power: nandu_device::PowerLog::default(),
     };
     let steps = 0..kind.steps().len();
-    let all = steps.flat_map(|step| kind.run_step(step, &mut bench).unwrap());
-    let all: BTreeMap<String, Series> = all.map(|series| (series.name.clone(), series)).collect();
+    let mut all = BTreeMap::<String, Series>::new();
+    for series in steps.flat_map(|step| kind.run_step(step, &mut bench).unwrap()) {
+        match all.get_mut(&series.name) {
+            Some(before) => before.points.extend(series.points),
+            None => drop(all.insert(series.name.clone(), series)),
+        }
+    }
     let announced = kind.series_names();
     assert!(all.len() == announced.len() && announced.iter().all(|name| all.contains_key(name)));
     all
