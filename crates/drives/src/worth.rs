@@ -21,7 +21,8 @@ use serde::{Deserialize, Serialize};
 
 /// A drive is replaced after so many years, if it has not worn out before.
 pub const SERVICE_YEARS: f64 = 5.0;
-const YEAR_SECONDS: f64 = YEAR_HOURS * 3600.0;
+/// Seconds of a year.
+pub const YEAR_SECONDS: f64 = YEAR_HOURS * 3600.0;
 
 /// What a drive did for its money.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

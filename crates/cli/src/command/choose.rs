@@ -13,7 +13,7 @@ use clap::{ArgGroup, Args};
 use nandu_base::units::figures;
 use nandu_base::words::wrap;
 use nandu_base::{ByteCount, Nanos};
-use nandu_drives::merit::MeritWeights;
+use nandu_drives::merit::{KILOWATT_HOUR_CENTS, MeritWeights};
 use nandu_drives::price::Prices;
 use nandu_lab::choose::{
     Answer, Candidate, Load, Question, TraceLoad, Verdict, WhyMany, YcsbChoice,
@@ -75,7 +75,7 @@ pub(crate) struct ChooseArguments {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     years: u32,
     /// What a kilowatt hour costs, in cents
-    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(..=10_000))]
+    #[arg(long, default_value_t = KILOWATT_HOUR_CENTS, value_parser = clap::value_parser!(u64).range(..=10_000))]
     kilowatt_hour: u64,
     /// How much performance, cost, energy and endurance count in the figure of merit: exponents
     #[arg(long, value_parser = parse_merit, default_value = "1,1,0,1", value_name = "P,C,E,N")]

@@ -28,9 +28,9 @@ use nandu_drives::merit::{MeritParts, power_cents_per_year};
 use nandu_drives::price::Price;
 use nandu_drives::profile::Profile;
 use nandu_drives::wear::Endurance;
+use nandu_drives::worth::YEAR_SECONDS;
 use serde::Serialize;
 
-const SECONDS_PER_YEAR: f64 = 365.25 * 24.0 * 3600.0;
 /// Nobody buys more.
 const DRIVE_COUNT_MAX: u64 = 1_000_000;
 
@@ -211,7 +211,7 @@ impl Served {
 /// Years until a drive is worn out by `wear` erase blocks or lines a second.
 fn years_of(profile: &Profile, wear: Option<f64>) -> Option<f64> {
     let in_all = Endurance::of(profile).worn_in_all()?;
-    Some(in_all / wear.filter(|&wear| wear > 0.0)? / SECONDS_PER_YEAR)
+    Some(in_all / wear.filter(|&wear| wear > 0.0)? / YEAR_SECONDS)
 }
 
 impl Verdict {
@@ -295,7 +295,7 @@ impl Verdict {
         let watts = self.watts.unwrap_or_default();
         let cents = drives_cents + power_cents_per_year(watts, question.kilowatt_hour_cents);
         self.cents_per_year = Some(cents);
-        self.operations_per_dollar = Some(question.rate * SECONDS_PER_YEAR / (cents / 100.0));
+        self.operations_per_dollar = Some(question.rate * YEAR_SECONDS / (cents / 100.0));
         let budget_cents = question.budget_cents.unwrap_or(u64::MAX);
         if let Some(cents) = self.purchase_cents.filter(|&cents| cents > budget_cents) {
             self.refused = Some(format!(

@@ -64,6 +64,20 @@ impl EngineSet {
         })
     }
 
+    /// The same where nothing but a propagation can be set, which `settings` have.
+    ///
+    /// # Errors
+    /// With the setting that cannot be.
+    pub(crate) fn check_of_propagation(&self, settings: &Settings) -> Result<(), String> {
+        self.check_with_media(settings, &[("propagation", "propagation")])?;
+        let propagation = settings.propagation.clone();
+        let others = Settings { propagation, ..self.apply(settings.clone()) };
+        match others == *settings {
+            true => Ok(()),
+            false => Err("`set` has settings here that are of no propagation".into()),
+        }
+    }
+
     /// `settings` with these in place of theirs.
     ///
     /// # Panics

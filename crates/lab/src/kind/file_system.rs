@@ -37,6 +37,7 @@ use nandu_base::{ByteCount, Nanos, Permutation, Rng, to_index, to_u32};
 use nandu_device::{Counters, Device, EnergyReport, MeteredDevice, Request};
 use nandu_drives::profile::{Profile, SimOptions};
 use nandu_drives::wear::Endurance;
+use nandu_drives::worth::YEAR_SECONDS;
 use nandu_probe::{Area, Preparation, ProbeError, prepare, text};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -49,8 +50,6 @@ const HEATING_BYTES: u64 = 128 << 10;
 const REQUESTS_BETWEEN_LOOKS: u64 = 4096;
 /// So long a drive is left alone before a point.
 const SETTLING: Nanos = Nanos::from_seconds(10);
-/// A year of 8,766 hours, in seconds.
-pub(super) const YEAR_SECONDS: f64 = 8766.0 * 3600.0;
 /// A second: no kernel takes as long to copy a page.
 const PAGE_COPY_NS_MAX: u64 = 1_000_000_000;
 /// The unit of formulas that the paper prints.

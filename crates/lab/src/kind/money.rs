@@ -19,13 +19,13 @@
 
 use super::Measurement;
 use super::bench::{AccessPattern, Bench, PointOrder, Scale, check_requests};
-use super::file_system::YEAR_SECONDS;
 use crate::error::LabError;
 use crate::outcome::Series;
 use nandu_base::ByteCount;
 use nandu_drives::array::ADDRESS_PREFIX;
 use nandu_drives::price::CENTS_MAX;
 use nandu_drives::profile::Profile;
+use nandu_drives::worth::YEAR_SECONDS;
 use nandu_probe::text;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

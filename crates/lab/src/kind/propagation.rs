@@ -204,13 +204,7 @@ impl PropagationVariant {
 
     /// Whether what is `set` can be, and is about propagations.
     fn check_set(&self) -> Result<(), String> {
-        let own = self.own_settings();
-        self.set.check_with_media(&own, &[("propagation", "propagation")])?;
-        let propagation = own.propagation.clone();
-        let others = Settings { propagation, ..self.set.apply(own.clone()) };
-        if others != own {
-            return Err("`set` has settings here that are of no propagation".into());
-        }
+        self.set.check_of_propagation(&self.own_settings())?;
         self.check_own()
     }
 

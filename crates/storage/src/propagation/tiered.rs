@@ -448,9 +448,8 @@ impl Tiered {
     }
 
     fn make_durable(&mut self) -> Result<(), StorageError> {
-        self.in_place.sync()?;
         match self.is_mapped || has_bug!(StaleCopyWins) {
-            true => Ok(()),
+            true => self.in_place.sync(),
             false => self.write_map(),
         }
     }

@@ -3,8 +3,7 @@
 //!
 //! 1. Times are in microseconds, rates in 1/s.
 
-/// Seconds of a year.
-const YEAR_SECONDS: f64 = 365.25 * 86_400.0;
+use nandu_drives::worth::YEAR_SECONDS;
 
 /// A commit of one client, written directly and each part waited for by itself: the lines of the record and a
 /// fence, the line of the commit and a fence.

@@ -42,6 +42,7 @@ use nandu_bench::ycsb::{KeyChoice, WorkloadKind, Ycsb};
 use nandu_bench::{BenchError, Clock, Load, Outcome, Plan, SwitchKind, Watch};
 use nandu_device::{Device, Request};
 use nandu_drives::profile::{DriveConfig, Profile, SimOptions};
+use nandu_drives::worth::YEAR_SECONDS;
 use nandu_probe::text;
 use nandu_storage::database::Isolation;
 use nandu_storage::log::LogWritingKind;
@@ -65,7 +66,6 @@ const SYNC_COUNT: u64 = 200;
 /// Updates of a client, at least.
 const UPDATE_COUNT_MIN: u64 = 10;
 const CLIENT_COUNT_MAX: u32 = 1000;
-const YEAR_SECONDS: f64 = 365.25 * 86_400.0;
 
 /// The keys of an experiment of the kind `log_devices`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

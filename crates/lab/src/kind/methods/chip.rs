@@ -85,13 +85,7 @@ impl Method {
 
     /// Checks what is set, whatever the pages are.
     pub(in crate::kind) fn check(&self) -> Result<(), String> {
-        let own = self.own_settings();
-        self.set.check_with_media(&own, &[("propagation", "propagation")])?;
-        let propagation = own.propagation.clone();
-        let others = Settings { propagation, ..self.set.apply(own.clone()) };
-        if others != own {
-            return Err("`set` has settings here that are of no propagation".into());
-        }
+        self.set.check_of_propagation(&self.own_settings())?;
         if self.ftl.is_some() && !self.propagation.other_media().is_empty() {
             return Err("no `ftl` is below a propagation that has chips of its own".into());
         }
@@ -102,24 +96,29 @@ impl Method {
 impl Chip {
     /// Its shape, its times and what it uses.
     pub(in crate::kind) fn nand(&self) -> Result<NandConfig, String> {
-        let preset = nandu_nand::preset(&self.preset).map_err(|error| error.to_string())?;
-        let block_bytes = preset.flash_pages_per_erase_block * preset.flash_page_bytes;
-        let rules = |programs_per_erase| Rules { programs_per_erase, ..Rules::default() };
         let profile = NandProfile {
             preset: self.preset.clone(),
             channel_count: 1,
             dies_per_channel: 1,
             planes_per_die: Some(1),
             erase_blocks_per_plane: 1,
-            overrides: ChipOverrides {
-                flash_page_bytes: self.flash_page_bytes,
-                flash_pages_per_erase_block: self.flash_page_bytes.map(|it| block_bytes / it),
-                rules: self.programs_per_erase.map(rules),
-                ..ChipOverrides::default()
-            },
+            overrides: self.overrides()?,
             ..NandProfile::default()
         };
         profile.resolve().map_err(|error| error.to_string())
+    }
+
+    /// What is another way than in the preset.
+    fn overrides(&self) -> Result<ChipOverrides, String> {
+        let preset = nandu_nand::preset(&self.preset).map_err(|error| error.to_string())?;
+        let block_bytes = preset.flash_pages_per_erase_block * preset.flash_page_bytes;
+        let rules = |programs_per_erase| Rules { programs_per_erase, ..Rules::default() };
+        Ok(ChipOverrides {
+            flash_page_bytes: self.flash_page_bytes,
+            flash_pages_per_erase_block: self.flash_page_bytes.map(|it| block_bytes / it),
+            rules: self.programs_per_erase.map(rules),
+            ..ChipOverrides::default()
+        })
     }
 
     /// Checks that it can be, with such pages on it.
@@ -154,22 +153,13 @@ impl Chip {
         let spare_bytes = (room.file_bytes as f64 * room.spare_percent / 100.0) as u64;
         let block_count = (room.file_bytes + spare_bytes).div_ceil(block_bytes);
         let number = |value: u64| toml::Value::Integer(i64::try_from(value).unwrap_or(i64::MAX));
-        let mut overrides = toml::Table::new();
-        if self.flash_page_bytes.is_some() {
-            let pages = u64::from(shape.flash_pages_per_erase_block);
-            overrides.insert("flash_page_bytes".into(), number(shape.flash_page_bytes.into()));
-            overrides.insert("flash_pages_per_erase_block".into(), number(pages));
-        }
-        if let Some(programs) = self.programs_per_erase {
-            let rules = [("programs_per_erase".to_owned(), number(programs.into()))];
-            overrides.insert("rules".into(), toml::Value::Table(rules.into_iter().collect()));
-        }
+        let overrides = toml::Value::try_from(self.overrides()?).map_err(|it| it.to_string())?;
         let ssd = [
             ("chip".to_owned(), toml::Value::String(self.preset.clone())),
             ("planes_per_die".to_owned(), number(1)),
             ("physical_erase_blocks".to_owned(), number(block_count + BLOCKS_ASIDE)),
             ("ftl".to_owned(), toml::Value::try_from(layer).map_err(|it| it.to_string())?),
-            ("chip_overrides".to_owned(), toml::Value::Table(overrides)),
+            ("chip_overrides".to_owned(), overrides),
         ];
         let sector_bytes = shape.flash_page_bytes.min(room.page_bytes).min(SECTOR_BYTES_MAX);
         let set = [
